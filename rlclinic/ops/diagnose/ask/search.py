@@ -1,29 +1,36 @@
-"""What a question means: words are brought to ideas, and everything that answers questions is ranked by BM25. Nothing leaves the machine.
+"""What a question means. Nothing leaves the machine.
 
-words.yaml says which words mean the same, how else the questions of the guides are asked, and what commands are asked for.
+Guides and commands are found by likeness to questions that are known to ask for them (words.yaml, examples.yaml), in ideas (words that
+mean the same), stems, pairs of words and pieces of words, so that a slip of the pen does not matter. What is most like a question that
+nothing here answers is not answered. Rules, metrics and settings are found by their names (BM25).
 """
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any, Final, Literal
 
 from rlclinic.config import yaml_text
 from rlclinic.ops.diagnose.ask import guides
 
 FILE: Final = "words.yaml"
+EXAMPLES: Final = "examples.yaml"
 Kind = Literal["guide", "command", "rule", "metric", "setting"]
 
-LEAST_COVERED: Final = 0.36
-"""Share of a question's weight that the best document must have in common with it; below, nobody knows what is meant."""
+LEAST_ALIKE: Final = 0.17
+"""Likeness (0 to about 1.5) below which nobody knows what is meant."""
+LEAST_FAMILIAR: Final = 0.5
+"""Share of a question's words that must be known here; at or below, it is about something else."""
+MOST_OF_IT: Final = 0.8
+"""Share of a question's weight that a rule, metric or setting must have to be what is asked about."""
+UNKNOWN: Final = "unknown"
 NOTHING: Final = "nothing"
 """The idea of words that tell no question from another: names of environments and algorithms."""
-OTHERS: Final = 0.5
-"""How much the other ways to ask for the same thing count beside the best one."""
 K1, B = 1.2, 0.5
 """BM25's: how soon repeated words stop counting, and how much long documents are held back."""
 _TOKEN: Final = re.compile(r"[a-z0-9_]+")
@@ -39,7 +46,6 @@ class Document:
     name: str
     title: str
     ideas: tuple[str, ...]
-    weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -54,45 +60,41 @@ class Match:
 
 def search(question: str, most: int = 4) -> list[Match]:
     """Documents that fit a question, the best first; none where nothing fits well enough."""
-    ideas = read_ideas(question)
-    if not ideas:
-        return []
-    index = _index()
-    if len(set(ideas)) == 1 and len({each.name for each in index.documents if each.kind == "guide" and ideas[0] in each.ideas}) > 2:
-        return []  # a word that could mean any of them
-    weights = {idea: index.weight(idea) for idea in set(ideas)}
+    explained = _explained(question)
+    asked = _likened(question)
+    if explained and (_DEFINES.match(question) or not asked or len(read_ideas(question)) == 1):
+        return [*explained, *asked][:most]
+    return [*asked, *explained][:most] if asked else []
+
+
+def _explained(question: str) -> list[Match]:
+    """Rules, metrics and settings that a question names."""
+    weights = {idea: _index().weight(idea) for idea in set(read_ideas(question))}
     total = sum(weights.values())
     by_name: dict[tuple[str, str], list[Match]] = {}
-    for document in index.documents:
-        score, shared = index.score(document, weights), sum(weights[idea] for idea in set(document.ideas) & weights.keys())
-        by_name.setdefault((document.kind, document.name), []).append(Match(document, score * document.weight, shared / total))
-    fitting = [match for matches in by_name.values() if (match := _together(matches)).covered >= LEAST_COVERED and match.score > 0]
-    defined = _DEFINES.match(question) is not None
-    ranked = sorted(fitting, key=lambda match: -match.score * _prior(match, defined))
-    return ranked[:most]
+    for document in _index().documents if total else ():
+        score, shared = _index().score(document, weights), sum(weights[idea] for idea in set(document.ideas) & weights.keys())
+        by_name.setdefault((document.kind, document.name), []).append(Match(document, score, shared / total))
+    fitting = [max(matches, key=lambda match: match.score) for matches in by_name.values()]
+    return sorted((match for match in fitting if match.covered > MOST_OF_IT), key=lambda match: -match.score)
 
 
-def _together(matches: list[Match]) -> Match:
-    """What a document's best text scores, and a share of what its other texts do: one that is often asked so is more likely meant."""
-    ranked = sorted(matches, key=lambda match: -match.score)
-    others = sum(match.score for match in ranked[1:4]) / 3 if len(ranked) > 1 else ranked[0].score
-    best = max(ranked, key=lambda match: match.covered)
-    return Match(ranked[0].document, ranked[0].score + OTHERS * others, best.covered)
-
-
-def _prior(match: Match, defined: bool) -> float:
-    """Guides answer most questions; a word that is asked for by itself ("what is …") is explained."""
-    if match.document.kind == "guide":
-        return 1.0
-    if match.document.kind == "command":
-        return 0.9
-    return 1.0 if defined and match.covered > 0.8 else 0.4
+def _likened(question: str) -> list[Match]:
+    """Guides and commands by how much the question is like those that are known to ask for them; none where it is more like one that
+    nothing here answers, or where half of its words are strange."""
+    bank = _bank()
+    if bank.familiarity(question) <= LEAST_FAMILIAR:
+        return []
+    ranked = sorted(bank.compare(question).items(), key=lambda entry: -entry[1])
+    if not ranked or ranked[0][0] == UNKNOWN or ranked[0][1] < LEAST_ALIKE:
+        return []
+    return [Match(bank.documents[name], score, score) for name, score in ranked if name != UNKNOWN and score >= LEAST_ALIKE]
 
 
 def read_ideas(text: str) -> list[str]:
     """The ideas of a text: phrases and words that mean the same are one, and words that say nothing are left out."""
     phrases, words, empty = _synonyms()
-    clean = f" {' '.join(_TOKEN.findall(text.lower().replace(chr(8217), chr(39)).replace(chr(39), '')))} "
+    clean = f" {' '.join(_tokens(text))} "
     ideas = []
     for phrase, idea in phrases:
         if f" {phrase} " in clean:
@@ -159,6 +161,163 @@ class _Index:
         return sum(weights[idea] * n * (K1 + 1) / (n + K1 * length) for idea, n in counts.items() if idea in weights)
 
 
+class _Bank:
+    """Questions that are known to ask for something, as weighted features."""
+
+    def __init__(self, documents: dict[str, Document], questions: Sequence[tuple[str, str]]) -> None:
+        self.documents = documents
+        self._names = [name for name, _ in questions]
+        read = [_features(text) for _, text in questions]
+        known = Counter(feature for features in read for feature in features)
+        self._rarity = {feature: math.log(1 + len(read) / (1 + n)) for feature, n in known.items()}
+        self._strange = math.log(1 + len(read))
+        self._where: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
+        together: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+        for place, features in enumerate(read):
+            for feature, weight in self._weigh(features).items():
+                self._where[feature].append((place, weight))
+                together[self._names[place]][feature] += weight  # type: ignore[assignment]
+        self._centres = {name: (centre, math.sqrt(sum(each * each for each in centre.values()))) for name, centre in together.items()}
+        answered = [text for name, text in questions if name != UNKNOWN]
+        spelled = [str(each) for alike in read_words()["words"].values() for each in alike]
+        self._words = {word for text in (*answered, *spelled) for word in _content(text)}
+        self._by_piece: dict[str, set[str]] = defaultdict(set)
+        for word in self._words:
+            for piece in set(_pieces(word)):
+                self._by_piece[piece].add(word)
+
+    def _weigh(self, features: Counter[tuple[str, str]]) -> dict[tuple[str, str], float]:
+        """Features by how much they tell, each block of them as long as its weight."""
+        raw = {feature: (1 + math.log(n)) * self._rarity.get(feature, self._strange) for feature, n in features.items()}
+        lengths: dict[str, float] = defaultdict(float)
+        for (block, _), weight in raw.items():
+            lengths[block] += weight * weight
+        return {
+            (block, name): math.sqrt(BLOCKS[block] / lengths[block]) * weight for (block, name), weight in raw.items() if lengths[block]
+        }
+
+    def compare(self, question: str) -> dict[str, float]:
+        """How much a question is like those of each document: the nearest, the next three, and all of them together."""
+        weights = self._weigh(_features(question))
+        likeness: dict[int, float] = defaultdict(float)
+        for feature, weight in weights.items():
+            for place, other in self._where.get(feature, ()):
+                likeness[place] += weight * other
+        nearest: dict[str, list[float]] = defaultdict(list)
+        for place, value in likeness.items():
+            nearest[self._names[place]].append(value)
+        total = sum(BLOCKS.values())
+        scores = {}
+        for name, (centre, length) in self._centres.items():
+            values = [*sorted(nearest.get(name, ()), reverse=True), 0.0, 0.0, 0.0, 0.0]
+            shared = sum(weight * centre[feature] for feature, weight in weights.items() if feature in centre) / length
+            scores[name] = (values[0] + 0.35 * sum(values[1:4]) / 3 + 0.9 * shared) / total
+        return scores
+
+    def familiarity(self, question: str) -> float:
+        """Share of the words that are known here, or nearly so."""
+        words = [word for word in _content(question) if not word.isdecimal()]
+        return sum(word in self._words or self._is_near(word) for word in words) / len(words) if words else 1.0
+
+    def _is_near(self, word: str) -> bool:
+        pieces = set(_pieces(word))
+        shared = Counter(other for piece in pieces for other in self._by_piece.get(piece, ()))
+        return len(word) > 3 and any(n / (len(pieces | set(_pieces(other)))) >= 0.4 for other, n in shared.most_common(12))
+
+
+BLOCKS: Final = {"idea": 1.0, "stem": 1.0, "pair": 0.4, "piece": 0.7}
+"""How much each kind of feature counts."""
+_LITTLE: Final = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "and",
+        "or",
+        "of",
+        "to",
+        "in",
+        "on",
+        "at",
+        "for",
+        "from",
+        "with",
+        "by",
+        "as",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "am",
+        "do",
+        "does",
+        "did",
+        "have",
+        "has",
+        "had",
+        "i",
+        "my",
+        "me",
+        "we",
+        "our",
+        "you",
+        "your",
+        "it",
+        "its",
+        "this",
+        "that",
+        "these",
+        "those",
+    ]
+)
+
+
+def _features(text: str) -> Counter[tuple[str, str]]:
+    tokens = _tokens(text)
+    telling = [word for word in tokens if word not in _LITTLE]
+    features = [("idea", idea) for idea in read_ideas(text)]
+    features += [("stem", _stem(word)) for word in telling]
+    features += [("pair", f"{one} {other}") for one, other in pairwise(tokens)]
+    features += [("piece", piece) for word in telling for piece in _pieces(word)]
+    return Counter(features)
+
+
+def _tokens(text: str) -> list[str]:
+    return _TOKEN.findall(text.lower().replace(chr(8217), chr(39)).replace(chr(39), ""))
+
+
+def _content(text: str) -> list[str]:
+    """Stems of the words that say what a question is about."""
+    empty = _synonyms()[2]
+    return [_stem(word) for word in _tokens(text) if word not in empty and word not in _LITTLE]
+
+
+def _pieces(word: str) -> list[str]:
+    framed = f"^{word}$"
+    return [framed[place : place + size] for size in (3, 4) for place in range(len(framed) - size + 1)]
+
+
+@cache
+def _bank() -> _Bank:
+    data = read_words()
+    examples: dict[str, list[str]] = yaml_text.load(
+        files("rlclinic.ops.diagnose.ask").joinpath(EXAMPLES).read_text(encoding="utf-8"), EXAMPLES
+    )
+    documents: dict[str, Document] = {}
+    questions: list[tuple[str, str]] = [(UNKNOWN, str(text)) for text in examples[UNKNOWN]]
+    for guide in guides.list_guides().guides:
+        documents[guide.name] = Document("guide", guide.name, guide.question, ())
+        asked = (guide.question, *data["asks"].get(guide.name, ()), *examples.get(guide.name, ()))
+        questions += [(guide.name, str(text)) for text in asked]
+    for entry in data["commands"]:
+        documents[entry["type"]] = Document("command", entry["type"], entry["answer"], ())
+        more = [text for begin, texts in examples.items() if f"{entry['type']} ".startswith(f"{begin} ") for text in texts]
+        questions += [(entry["type"], str(text)) for text in (*entry["asks"], *more)]
+    return _Bank(documents, questions)
+
+
 @cache
 def _index() -> _Index:
     return _Index(list(_documents()))
@@ -169,15 +328,6 @@ def _documents() -> Iterable[Document]:
     from rlclinic.config import ALGORITHMS, EnvConfig, NetConfig, RunConfig
     from rlclinic.ops.diagnose.rules import list_rules
 
-    data = read_words()
-    for guide in guides.list_guides().guides:
-        for asked in (guide.question, *data["asks"].get(guide.name, ())):
-            yield Document("guide", guide.name, guide.question, tuple(read_ideas(asked)))
-        whole = " ".join([guide.name.replace("-", " "), guide.question, guide.answer, *guide.steps, *data["asks"].get(guide.name, ())])
-        yield Document("guide", guide.name, guide.question, tuple(read_ideas(whole)), 0.9)
-    for entry in data["commands"]:
-        for asked in entry["asks"]:
-            yield Document("command", entry["type"], entry["answer"], tuple(read_ideas(asked)))
     for rule in list_rules().rules:
         yield Document("rule", rule.id, rule.title, tuple(read_ideas(f"{rule.id} {rule.name.replace('-', ' ')} {rule.title}")))
     for metric in metrics.METRICS.values():
