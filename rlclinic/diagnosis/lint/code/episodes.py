@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import flow, nets, words
+from rlclinic.diagnosis.lint.code import agents, flow, nets, words
 from rlclinic.diagnosis.lint.code.script import Function, Script, Spot, keyword, position
 from rlclinic.diagnosis.lint.code.signs import factors
 
@@ -695,6 +695,59 @@ def episode_never_ends(script: Script) -> Iterator[Spot]:
 def _never(script: Script, node: ast.AST) -> bool:
     value = script.resolve(node)
     return isinstance(value, ast.Constant) and value.value is False
+
+
+@check("COD112", Severity.MEDIUM, ["tambon2023rlmutation"])
+def state_survives_reset(script: Script) -> Iterator[Spot]:
+    """Something that `step` changes is not set again by `reset`.
+
+    ## Why it hurts
+    An episode begins where the one before ended: a counter ends it at its first step, or the start is one that nobody meant.
+
+    ## When it is fine
+    Totals over all episodes.
+
+    ## Fix
+    Set it in reset, as in __init__.
+
+    ## Wrong
+    ```python
+    import gymnasium as gym
+
+
+    class Room(gym.Env):
+        def __init__(self):
+            self.clock = 0
+
+        def reset(self, seed=None, options=None):
+            super().reset(seed=seed)
+            return self.obs, {}
+
+        def step(self, action):
+            self.clock += 1
+            return self.obs, -1.0, self.at_goal(), self.clock >= 100, {}
+    ```
+
+    ## Right
+    ```python
+    import gymnasium as gym
+
+
+    class Room(gym.Env):
+        def __init__(self):
+            self.clock = 0
+
+        def reset(self, seed=None, options=None):
+            super().reset(seed=seed)
+            self.clock = 0
+            return self.obs, {}
+
+        def step(self, action):
+            self.clock += 1
+            return self.obs, -1.0, self.at_goal(), self.clock >= 100, {}
+    ```
+    """
+    yield from agents.state_survives_reset(script)
 
 
 # ── which calls are an environment's ──

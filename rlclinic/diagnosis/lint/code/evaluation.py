@@ -477,3 +477,62 @@ def loaded_model_is_dropped(script: Script) -> Iterator[Spot]:
                 f"load() returns the loaded agent and leaves `{owner}` as it is",
                 f"model = {script.last(models(script).get(owner, call)) or 'PPO'}.load(…)",
             )
+
+
+@check("COD709", Severity.HIGH, ["raffin2021sb3"])
+def best_is_never_replaced(script: Script) -> Iterator[Spot]:
+    """The best result so far begins at minus infinity and is only replaced by smaller ones.
+
+    ## Why it hurts
+    Nothing is smaller than minus infinity: the best agent is never saved, or the worst one is.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    if score > best:
+
+    ## Wrong
+    ```python
+    best = float("-inf")
+    for score in scores:
+        if score < best:
+            best = score
+            model.save("best")
+    ```
+
+    ## Right
+    ```python
+    best = float("-inf")
+    for score in scores:
+        if score > best:
+            best = score
+            model.save("best")
+    ```
+    """
+    for node in script.all(ast.If):
+        test = node.test
+        if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
+            continue
+        smaller = isinstance(test.ops[0], ast.Lt | ast.LtE)
+        score, best = (test.left, test.comparators[0]) if smaller else (test.comparators[0], test.left)
+        name = script.dotted(best)
+        given = [each.whole for each in script.anywhere(name, best)] if name else []
+        begins_low = any(each is not None and _is_minus_infinity(script, each) for each in given)
+        kept = any(
+            isinstance(each, ast.Assign) and script.dotted(each.targets[0]) == name and ast.unparse(each.value) == ast.unparse(score)
+            for each in node.body
+        )
+        if begins_low and kept:
+            yield Spot(
+                test, f"`{name}` begins at minus infinity, and only what is smaller would replace it: nothing ever does", "score > best"
+            )
+
+
+def _is_minus_infinity(script: Script, node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = node.operand
+        return words.own_name(inner) in ("inf", "Inf", "infty") or (
+            script.called(inner) == "float" and isinstance(inner, ast.Call) and "inf" in ast.unparse(inner)
+        )
+    return script.called(node) == "float" and "-inf" in ast.unparse(node)

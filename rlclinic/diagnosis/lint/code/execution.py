@@ -1066,6 +1066,9 @@ class Execution:
             if isinstance(made_copy, Record | Symbol) and isinstance(first, Record | Symbol) and made_copy is not first:
                 self.copies.append((made_copy, first))
             return made_copy  # type: ignore[return-value]
+        if path.endswith("VecNormalize.load") and len(args) > 1:
+            made = self._symbol("env", (args[1], args[0]), node, "VecNormalize.load")
+            return made
         if name in _ENVIRONMENTS or (
             name.endswith(("Env", "VecNormalize", "Wrapper", "TimeLimit", "VecFrameStack", "Monitor", "RecordEpisodeStatistics"))
             and name[:1].isupper()

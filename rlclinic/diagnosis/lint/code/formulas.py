@@ -28,12 +28,12 @@ DRAWN: Final = frozenset({"sample", "item", "numpy", "tolist", "argmax", "argmin
 
 
 def execution(script: Script) -> Execution:
-    """The script, run with symbols; empty for one that trains nothing by hand."""
+    """The script, run with symbols; empty for one that trains nothing."""
 
     def run() -> Execution:
         attributes = {node.attr for node in script.all(ast.Attribute)} | {function.name for function in script.functions}
         learns = attributes & {"backward", "training_step", "manual_backward"}
-        tree = ast.parse(script.source.text) if learns else ast.Module(body=[], type_ignores=[])
+        tree = ast.parse(script.source.text) if learns or script.is_sb3 else ast.Module(body=[], type_ignores=[])
         return Execution(tree)
 
     return script.once("execution", run)

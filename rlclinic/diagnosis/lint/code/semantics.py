@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import formulas, sizes
+from rlclinic.diagnosis.lint.code import agents, formulas, sizes
 from rlclinic.diagnosis.lint.code.execution import Event, Execution, Items, Record, Symbol, Value
 from rlclinic.diagnosis.lint.code.formulas import Term, asked, called, execution, flag, gradient, role, root, terms
 from rlclinic.diagnosis.lint.code.script import Script, Spot
@@ -19,7 +19,7 @@ _SQUARES: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss"})
 
 def spots(id: str, script: Script) -> Iterator[Spot]:
     """What the formulas add to a check."""
-    for meaning in MEANINGS.get(id, ()):
+    for meaning in (*MEANINGS.get(id, ()), *agents.MEANINGS.get(id, ())):
         for spot in meaning(script):
             if hasattr(spot.node, "lineno"):
                 yield spot

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import nets, words
+from rlclinic.diagnosis.lint.code import formulas, nets, words
 from rlclinic.diagnosis.lint.code.evaluation import models
 from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword, position
 from rlclinic.diagnosis.lint.code.vectors import number_of
@@ -163,8 +163,20 @@ def learning_rate_out_of_range(script: Script) -> Iterator[Spot]:
         for call in nets.optimizers(script).values()
         if script.last(call).startswith(("Adam", "RMS", "NAdam", "RAdam"))
     ]
-    rates = [(call, script.constant(given), MOST_RATE) for call, given in made]
-    rates += [(call, number_of(script, call, "learning_rate", None), MOST_RATE_SB3) for call in models(script).values()]
+    rates: list[tuple[ast.AST, float | None, float]] = [(call, script.constant(given), MOST_RATE) for call, given in made]
+    followed = formulas.execution(script)
+    if followed.complete and followed.optimizers:
+        # The number is named where it is written: in the settings, if it comes from there.
+        rates = []
+        for optimizer in followed.optimizers:
+            given_rate = optimizer.keys.get("lr") or (optimizer.args[1] if len(optimizer.args) > 1 else None)
+            where = formulas.written(given_rate) if given_rate is not None else None
+            if str(optimizer.data).startswith(("Adam", "RMS", "NAdam", "RAdam")) and optimizer.node is not None:
+                rates.append((where or optimizer.node, formulas.number(given_rate), MOST_RATE))
+    rates += [
+        (keyword(call, "learning_rate") or call, number_of(script, call, "learning_rate", None), MOST_RATE_SB3)
+        for call in models(script).values()
+    ]
     for call, rate, most in rates:
         if rate is not None and not LEAST_RATE <= rate <= most:
             far = "the policy jumps with every step" if rate > most else "nothing will move"

@@ -76,7 +76,7 @@ def setting_far_outside(script: Script) -> Iterator[Spot]:
         for name, (least, greatest, why) in {**UNHEARD.get(kind, {}), **UNHEARD["both"]}.items():
             number = number_of(script, call, name, None)
             if number is not None and (not least <= number <= greatest or (name == "gradient_steps" and number == 0)):
-                yield Spot(call, f"{name} is {number:g}: {why}")
+                yield Spot(keyword(call, name) or call, f"{name} is {number:g}: {why}")
         yield from _longer_than_the_budget(script, kept, call)
     for call in script.calls("NormalActionNoise", "OrnsteinUhlenbeckActionNoise") if models(script) else ():
         spread = argument(call, 1, "sigma")
@@ -95,7 +95,9 @@ def _longer_than_the_budget(script: Script, kept: str, call: ast.Call) -> Iterat
     for name, happens in (("learning_starts", "learning begins"), ("target_update_interval", "the target network is copied")):
         number = number_of(script, call, name, None)
         if number is not None and known and len(known) == len(budgets) and number >= sum(known):
-            yield Spot(call, f"{name} is {number:g}, and the whole budget {sum(known):g} steps: {happens} when it is over")
+            yield Spot(
+                keyword(call, name) or call, f"{name} is {number:g}, and the whole budget {sum(known):g} steps: {happens} when it is over"
+            )
 
 
 def _learned(script: Script, kept: str) -> list[ast.Call]:
@@ -488,3 +490,64 @@ def returns_not_recorded(script: Script) -> Iterator[Spot]:
     for call in script.calls("DummyVecEnv", "SubprocVecEnv"):
         yield Spot(call, "without Monitor no return is logged: ep_rew_mean is missing from every log", "lambda: Monitor(gym.make(…))")
         return
+
+
+@check("COD810", Severity.HIGH, ["raffin2021sb3"])
+def callback_stops_training(script: Script) -> Iterator[Spot]:
+    """A callback ends training at its first call.
+
+    ## Why it hurts
+    `_on_step` returns whether to go on: False, or a last line that returns it whatever happened, stops `learn` after one step. The agent
+    that is saved and evaluated is the untrained one.
+
+    ## When it is fine
+    Never without a condition.
+
+    ## Fix
+    return True
+
+    ## Wrong
+    ```python
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    class Logger(BaseCallback):
+        def _on_step(self):
+            self.logger.record("x", 1)
+            return False
+    ```
+
+    ## Right
+    ```python
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    class Logger(BaseCallback):
+        def _on_step(self):
+            self.logger.record("x", 1)
+            return True
+    ```
+    """
+    for function in script.functions:
+        if function.name != "_on_step" or not script.is_sb3:
+            continue
+        ends = [each for each in script.inside(function, ast.Return) if script.scope(each) is function]
+        unconditional = [each for each in ends if script.parents.get(each) is function and _is_false(each)]
+        early = next((each for each in function.body if isinstance(each, ast.If)), None)
+        if unconditional:
+            yield Spot(
+                unconditional[0], "every call ends with False, and False stops training: it is over after the first step", "return True"
+            )
+        elif ends and early is not None and all(_is_false(each) for each in script.inside(early, ast.Return)) and _waits(early):
+            first = script.inside(early, ast.Return)
+            for each in first:
+                yield Spot(each, "False stops training, and nothing has been recorded at the first step: it is over at once", "return True")
+
+
+def _is_false(node: ast.Return) -> bool:
+    return isinstance(node.value, ast.Constant) and node.value.value is False
+
+
+def _waits(node: ast.If) -> bool:
+    """Whether a condition holds while there are no results yet: len(x) == 0, not x."""
+    test = node.test
+    empty = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq | ast.Lt) and "len(" in ast.unparse(test.left)
+    return empty or (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not))

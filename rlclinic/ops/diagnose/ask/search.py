@@ -228,50 +228,10 @@ class _Bank:
 BLOCKS: Final = {"idea": 1.0, "stem": 1.0, "pair": 0.4, "piece": 0.7}
 """How much each kind of feature counts."""
 _LITTLE: Final = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "and",
-        "or",
-        "of",
-        "to",
-        "in",
-        "on",
-        "at",
-        "for",
-        "from",
-        "with",
-        "by",
-        "as",
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "am",
-        "do",
-        "does",
-        "did",
-        "have",
-        "has",
-        "had",
-        "i",
-        "my",
-        "me",
-        "we",
-        "our",
-        "you",
-        "your",
-        "it",
-        "its",
-        "this",
-        "that",
-        "these",
-        "those",
-    ]
-)
+    {"a", "an", "the", "and", "or", "of", "to", "in", "on", "at", "for", "from", "with", "by", "as", "is", "are", "was", "were",
+     "be", "been", "am", "do", "does", "did", "have", "has", "had", "i", "my", "me", "we", "our", "you", "your", "it", "its",
+     "this", "that", "these", "those"}
+)  # fmt: skip
 
 
 def _features(text: str) -> Counter[tuple[str, str]]:

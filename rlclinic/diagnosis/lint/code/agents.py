@@ -1,0 +1,309 @@
+"""What checks say of scripts that use Stable-Baselines3 and environments of their own, by what is made of what (`execution`)."""
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from rlclinic.diagnosis.lint.code import formulas
+from rlclinic.diagnosis.lint.code.execution import Execution, Symbol, Value
+from rlclinic.diagnosis.lint.code.formulas import called, execution
+from rlclinic.diagnosis.lint.code.script import Script, Spot
+
+ALGORITHMS: Final = frozenset({"PPO", "A2C", "DQN", "SAC", "TD3", "DDPG", "TQC", "QRDQN", "TRPO", "RecurrentPPO", "MaskablePPO"})
+_ACTOR_CRITICS: Final = frozenset({"SAC", "TD3", "DDPG", "TQC"})
+_SEEN: Final = frozenset(
+    {
+        "VecFrameStack",
+        "FrameStackObservation",
+        "FrameStack",
+        "ResizeObservation",
+        "GrayscaleObservation",
+        "RescaleAction",
+        "FlattenObservation",
+    }
+)
+
+
+def _spot(where: ast.AST | None, text: str, fix: str = "", strength: float = 1.0) -> Spot:
+    return Spot(where if where is not None else ast.Pass(), text, fix, strength)
+
+
+def models(run: Execution) -> list[Symbol]:
+    """Agents that are made; those that are loaded are not among them."""
+    return [each for each in run.calls if each.op == "call" and called(each) in ALGORITHMS]
+
+
+def _training(run: Execution) -> list[Value]:
+    envs = [each.args[1] if len(each.args) > 1 else each.keys.get("env") for each in models(run)]
+    return [each for each in envs if each is not None and not (isinstance(each, Symbol) and each.op == "const")]
+
+
+def _evaluated(run: Execution) -> Iterator[tuple[Symbol, Value]]:
+    """Where environments are used for evaluation."""
+    for each in run.calls:
+        place = {"evaluate_policy": 1, "EvalCallback": 0, "MaskableEvalCallback": 0}.get(called(each))
+        if place is not None:
+            env = each.args[place] if len(each.args) > place else each.keys.get("env") or each.keys.get("eval_env")
+            if env is not None:
+                yield each, env
+
+
+def chain(env: Value | None) -> list[Symbol]:
+    """An environment and what it wraps, from the outside in."""
+    made: list[Symbol] = []
+    while isinstance(env, Symbol) and env.op == "env" and len(made) < 12:
+        made.append(env)
+        env = env.args[0] if env.args else None
+    return made
+
+
+def _names(env: Value) -> set[str]:
+    return {str(each.data) for each in chain(env)}
+
+
+def _is_normalized(env: Value) -> bool:
+    return bool(_names(env) & {"VecNormalize", "VecNormalize.load"})
+
+
+def target_follows_at_once(script: Script) -> Iterator[Spot]:
+    for model in models(execution(script)):
+        tau, interval = formulas.number(model.keys.get("tau")), formulas.number(model.keys.get("target_update_interval"))
+        if called(model) in _ACTOR_CRITICS and tau is not None and tau >= 0.5:
+            yield _spot(
+                formulas.written(model.keys["tau"]),
+                f"tau is {tau:g}: the target network is hardly slower than the trained one, and targets run away with it",
+                "tau=0.005",
+            )
+        if called(model) == "DQN" and interval is not None and interval < 10 and (tau is None or tau > 0.5):
+            yield _spot(
+                formulas.written(model.keys["target_update_interval"]),
+                f"target_update_interval is {interval:g}: the target network is copied at every step, and is the trained one",
+                "a thousand steps and more",
+            )
+
+
+def learning_starts_too_late(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    for model in models(run):
+        starts = model.keys.get("learning_starts")
+        for learn in run.calls:
+            if called(learn) == "learn" and learn.args and learn.args[0] is model and starts is not None:
+                budget = learn.args[1] if len(learn.args) > 1 else learn.keys.get("total_timesteps")
+                if budget is starts:
+                    keyword = next((each for each in getattr(model.node, "keywords", ()) if each.arg == "learning_starts"), None)
+                    yield _spot(
+                        keyword.value if keyword else model.node,
+                        "learning begins when the whole budget is spent: the agent stays as it was made",
+                        "1000",
+                    )
+
+
+def evaluated_in_training_env(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    training = _training(run)
+    for _, env in _evaluated(run):
+        if any(env is each for each in training):
+            for record in run.records:
+                if any(name.endswith("BaseCallback") for name in record.kind.external()) and env in record.attributes.values():
+                    yield _spot(
+                        record.node,
+                        "the callback evaluates in the environment that is trained on: it resets it in the middle of a rollout",
+                        "a second environment",
+                    )
+
+
+def acts_in_another_env(script: Script) -> Iterator[Spot]:
+    """An action for what one environment shows is taken in another one."""
+    for event in execution(script).events:
+        if (
+            event.name != "env step"
+            or not isinstance(event.value, Symbol)
+            or not isinstance(event.subject, Symbol)
+            or event.subject.op != "env"
+        ):
+            continue
+        shown = [_env_of(part) for given in event.value.args[1:] for part in formulas.parts(given) if part.op in ("observed", "stepped")]
+        others = [each for each in shown if isinstance(each, Symbol) and each.op == "env"]
+        if others and len(others) == len(shown) and not any(each is event.subject for each in others):
+            yield _spot(
+                event.node,
+                "the action is chosen for what one environment shows, and taken in another one",
+                "step the environment that was reset",
+            )
+
+
+def _env_of(value: Symbol) -> Value | None:
+    inner = value.args[0] if value.args else None
+    return inner.args[0] if isinstance(inner, Symbol) and inner.op in ("step", "reset") and inner.args else None
+
+
+def without_normalizer(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    if not any(_is_normalized(each) for each in _training(run)):
+        return
+    for _, env in _evaluated(run):
+        if chain(env) and not _is_normalized(env):
+            yield _spot(
+                chain(env)[0].node,
+                "the agent was trained on normalized observations, and this environment shows it raw ones",
+                "VecNormalize(…, training=False)",
+            )
+
+
+def wrapped_otherwise(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    wanted = {name for each in _training(run) for name in _names(each)} & _SEEN
+    for _, env in _evaluated(run):
+        missing = sorted(wanted - _names(env))
+        if chain(env) and missing:
+            yield _spot(
+                chain(env)[0].node,
+                f"this environment lacks {', '.join(missing)}, which the agent was trained with",
+                "make both by one function",
+            )
+
+
+def normalizer_goes_on(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    training = _training(run)
+    for _, env in _evaluated(run):
+        outer = next(iter(chain(env)), None)
+        if outer is None or any(env is each for each in training) or outer.data not in ("VecNormalize", "VecNormalize.load"):
+            continue
+        for name, text in (
+            ("training", "its statistics go on changing while the agent is evaluated"),
+            ("norm_reward", "returns are reported in units that nobody knows"),
+        ):
+            given = outer.keys.get(name)
+            later = [event for event in run.events if event.name == f"set {name}" and event.subject is outer]
+            if later:
+                last = later[-1].value
+                if isinstance(last, Symbol) and last.data is True:
+                    yield _spot(later[-1].node, f"{name} is True in evaluation: {text}", f"{name} = False")
+            elif isinstance(given, Symbol) and given.data is True:
+                yield _spot(formulas.written(given), f"{name} is True in evaluation: {text}", f"{name}=False")
+
+
+def statistics_of_its_own(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    synchronized = {
+        id(given)
+        for each in run.calls
+        if called(each) in ("sync_envs_normalization", "EvalCallback", "MaskableEvalCallback")
+        for given in each.args
+    }
+    if not any(_is_normalized(each) for each in _training(run)):
+        return
+    for call, env in _evaluated(run):
+        outer = next(iter(chain(env)), None)
+        loaded = call.args[0] if call.args and called(call) == "evaluate_policy" else None
+        is_loaded = isinstance(loaded, Symbol) and loaded.op == "call" and called(loaded) == "load"
+        if is_loaded and outer is not None and outer.data == "VecNormalize" and id(env) not in synchronized:
+            yield _spot(
+                outer.node,
+                "the loaded agent is evaluated with fresh statistics: it sees other numbers than in training",
+                "VecNormalize.load(path, venv)",
+            )
+
+
+def statistics_never_saved(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    saved = any(
+        called(each) == "save" and each.args and isinstance(each.args[0], Symbol) and each.args[0].op == "env" for each in run.calls
+    )
+    if saved or not any(_is_normalized(each) for each in _training(run)) or len(models(run)) == 0:
+        return
+    for load in [each for _, env in _evaluated(run) for each in chain(env) if each.data == "VecNormalize.load"]:
+        yield _spot(
+            load.node,
+            "statistics are loaded that this script never saves: env.save(…) is missing beside model.save(…)",
+            "env.save(path)",
+        )
+
+
+# ── environments of the script ──
+
+
+def clock_among_ends(script: Script) -> Iterator[Spot]:
+    """`terminated` holds a limit of steps among real ends."""
+    for owner, step, _ in _environments(script):
+        counters = {
+            _attribute(each.target)
+            for each in ast.walk(step)
+            if isinstance(each, ast.AugAssign) and isinstance(each.op, ast.Add) and isinstance(each.value, ast.Constant)
+        }
+        ended = {_third(each) for each in ast.walk(step) if isinstance(each, ast.Return)}
+        for each in ast.walk(step):
+            if (
+                isinstance(each, ast.Assign)
+                and isinstance(each.value, ast.BoolOp)
+                and isinstance(each.value.op, ast.Or)
+                and ast.unparse(each.targets[0]) in ended
+            ):
+                for part in each.value.values:
+                    if (
+                        isinstance(part, ast.Compare)
+                        and _attribute(part.left) in counters - {""}
+                        and isinstance(part.ops[0], ast.Gt | ast.GtE | ast.Eq)
+                    ):
+                        yield _spot(
+                            each,
+                            f"{owner.name} reports its limit of steps as `terminated`: agents learn that the future there is worth nothing",
+                            "truncated",
+                        )
+
+
+def state_survives_reset(script: Script) -> Iterator[Spot]:
+    """What step changes and reads, and reset does not set."""
+    for owner, step, reset in _environments(script):
+        methods = {each.name: each for each in owner.body if isinstance(each, ast.FunctionDef)}
+        renewed = _assigned(reset)
+        for called_too in {each.attr for each in ast.walk(reset) if isinstance(each, ast.Attribute)} & methods.keys():
+            renewed |= _assigned(methods[called_too])
+        for each in ast.walk(step):
+            if (
+                isinstance(each, ast.AugAssign)
+                and _attribute(each.target)
+                and _attribute(each.target) not in renewed
+                and "__init__" in methods
+            ):
+                name = _attribute(each.target)
+                if name in _assigned(methods["__init__"]) and not name.startswith(("total", "num_", "n_episodes", "global")):
+                    counts = isinstance(each.value, ast.Constant)
+                    text = f"self.{name} goes on from one episode to the next: step changes it, and reset does not set it"
+                    yield _spot(each if counts else reset.body[0], text, f"self.{name} = … in reset")
+
+
+def _environments(script: Script) -> Iterator[tuple[ast.ClassDef, ast.FunctionDef, ast.FunctionDef]]:
+    for kind in ast.walk(script.tree):
+        if isinstance(kind, ast.ClassDef) and any("Env" in ast.unparse(base) and "Vec" not in ast.unparse(base) for base in kind.bases):
+            methods = {each.name: each for each in kind.body if isinstance(each, ast.FunctionDef)}
+            if "step" in methods and "reset" in methods and not any("Wrapper" in ast.unparse(base) for base in kind.bases):
+                yield kind, methods["step"], methods["reset"]
+
+
+def _attribute(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self" else ""
+
+
+def _assigned(function: ast.FunctionDef) -> set[str]:
+    targets = [target for each in ast.walk(function) if isinstance(each, ast.Assign) for target in each.targets]
+    targets += [each.target for each in ast.walk(function) if isinstance(each, ast.AnnAssign)]
+    return {_attribute(part) for target in targets for part in ast.walk(target)} - {""}
+
+
+def _third(node: ast.Return) -> str:
+    return ast.unparse(node.value.elts[2]) if isinstance(node.value, ast.Tuple) and len(node.value.elts) == 5 else ""
+
+
+MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
+    "COD809": (target_follows_at_once, learning_starts_too_late),
+    "COD704": (evaluated_in_training_env, acts_in_another_env),
+    "COD701": (without_normalizer,),
+    "COD705": (wrapped_otherwise,),
+    "COD703": (normalizer_goes_on,),
+    "COD706": (statistics_of_its_own,),
+    "COD702": (statistics_never_saved,),
+    "COD110": (clock_among_ends,),
+}
+"""What is added to which check."""
