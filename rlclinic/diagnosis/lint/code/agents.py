@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import formulas
+from rlclinic.diagnosis.lint.code import formulas, words
 from rlclinic.diagnosis.lint.code.execution import Execution, Symbol, Value
 from rlclinic.diagnosis.lint.code.formulas import called, execution
 from rlclinic.diagnosis.lint.code.script import Script, Spot
@@ -296,6 +296,52 @@ def _third(node: ast.Return) -> str:
     return ast.unparse(node.value.elts[2]) if isinstance(node.value, ast.Tuple) and len(node.value.elts) == 5 else ""
 
 
+def end_is_not_returned(script: Script) -> Iterator[Spot]:
+    """step works out whether the episode ended, and returns False."""
+    for owner, step, _ in _environments(script):
+        computed = {each.targets[0].id for each in ast.walk(step) if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)}
+        ends = {name for name in computed if words.TERMINATED(name) or words.COMBINED(name)}
+        for each in ast.walk(step):
+            value = each.value if isinstance(each, ast.Return) else None
+            if isinstance(value, ast.Tuple) and len(value.elts) == 5 and _is_false(value.elts[2]) and ends:
+                used = {one.id for one in ast.walk(value) if isinstance(one, ast.Name)}
+                if not ends & used and _is_false(value.elts[3]):
+                    text = f"{owner.name}.step works out `{min(ends)}` and returns False in its place: the episode never ends there"
+                    yield _spot(each, text, min(ends))
+
+
+def _is_false(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is False
+
+
+def fixed_seed_in_reset(script: Script) -> Iterator[Spot]:
+    for _, _, reset in _environments(script):
+        for each in ast.walk(reset):
+            if (
+                isinstance(each, ast.Call)
+                and ast.unparse(each.func).endswith("random.seed")
+                and each.args
+                and isinstance(each.args[0], ast.Constant)
+            ):
+                yield _spot(
+                    each, "every reset seeds the generator with the same number: each episode is the same one", "super().reset(seed=seed)"
+                )
+
+
+def seed_not_passed_on(script: Script) -> Iterator[Spot]:
+    """A function gets a seed, and the agent in it a fixed one."""
+    for function in script.functions:
+        names = {each.arg for each in [*function.args.args, *function.args.kwonlyargs]}
+        for call in script.calls(*sorted(ALGORITHMS), within=function) if script.is_sb3 and any("seed" in name for name in names) else ():
+            given = next((each.value for each in call.keywords if each.arg == "seed"), None)
+            if isinstance(given, ast.Constant) and isinstance(given.value, int):
+                yield _spot(
+                    given,
+                    f"the agent's seed is {given.value} whatever seed {function.name} is given: runs over seeds are one run",
+                    "seed=seed",
+                )
+
+
 MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD809": (target_follows_at_once, learning_starts_too_late),
     "COD704": (evaluated_in_training_env, acts_in_another_env),
@@ -305,5 +351,8 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD706": (statistics_of_its_own,),
     "COD702": (statistics_never_saved,),
     "COD110": (clock_among_ends,),
+    "COD111": (end_is_not_returned,),
+    "COD109": (fixed_seed_in_reset,),
+    "COD806": (seed_not_passed_on,),
 }
 """What is added to which check."""

@@ -433,7 +433,11 @@ def sampled_actions_in_evaluation(script: Script) -> Iterator[Spot]:
                 "predict() samples unless told otherwise: this is the exploring policy, not the learned one",
                 "model.predict(obs, deterministic=True)",
             )
-            return
+            break
+    for call in script.calls("predict", "evaluate_policy", "EvalCallback"):
+        given = keyword(call, "deterministic")
+        if isinstance(given, ast.Constant) and given.value is False:
+            yield Spot(given, "actions are sampled in evaluation: this is the exploring policy, not the learned one", "deterministic=True")
 
 
 @check("COD708", Severity.HIGH, ["raffin2021sb3"])

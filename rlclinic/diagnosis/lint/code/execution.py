@@ -205,6 +205,9 @@ class Execution:
         self._site: ast.AST | None = None
         self.copies: list[tuple[Symbol | Record, Symbol | Record]] = []
         """Networks that were copied as a whole, and from which one."""
+        self._weight_sets: dict[int, list[tuple[Value, Symbol]]] = {}
+        self.tests: dict[ast.While, Value] = {}
+        """What each loop asks after its passes."""
         self.walked: dict[ast.AST, Value] = {}
         """What each loop walks over."""
         self._active: list[ast.AST] = []
@@ -286,6 +289,7 @@ class Execution:
         elif isinstance(node, ast.While):
             self._eval(node.test, scope)
             self._twice(node, scope, lambda: None)
+            self.tests[node] = self._eval(node.test, scope)
         elif isinstance(node, ast.With):
             self._with(node, scope)
         elif isinstance(node, ast.FunctionDef):
@@ -508,6 +512,14 @@ class Execution:
         return made
 
     def _operation(self, op: str, args: tuple[Value, ...], node: ast.AST) -> Symbol:
+        """A sum, a product, …; of inputs and weights it is what a layer answers."""
+        weights = [each for each in args if isinstance(each, Symbol) and each.op == "weights"]
+        others = [each for each in args if each not in weights]
+        if len(weights) == 1 and len(others) == 1:
+            if op == "MatMult":
+                return self._symbol("out", (weights[0], others[0]), node)
+            if op == "Add" and isinstance(others[0], Symbol) and others[0].op == "out":
+                return others[0]
         made = self._symbol(op, args, node)
         self.sums.append(made)
         return made
@@ -797,6 +809,11 @@ class Execution:
                 made = self._symbol("asked", (function, *args), node, function.data)
                 made.keys = keys
                 return made
+            if function.op == "gradient of":
+                value = self._apply(function.args[0], args, keys, node)
+                loss = value.items[0] if isinstance(value, Items) and value.items else value
+                self._event("backward", loss, loss, node)
+                return self._symbol("unknown", (), node)
             if function.op == "vmap":
                 return self._apply(function.args[0], args, keys, node)
         return self._symbol("called", (function, *args, *keys.values()), node)
@@ -1018,6 +1035,14 @@ class Execution:
             return self._of_network(holder, name, args, keys, node)
         if name == "load_state_dict" and args:
             self._event("load", holder, args[0], node)
+        if name == "requires_grad_" and holder.op in ("call", "method", "array") and not any(_is_false(each) for each in args):
+            return self._symbol("weights", (holder,), node, name)
+        if holder.op == "weights" and name in ("clone", "detach", "copy"):
+            if name == "detach" and holder.copy_of is not None:
+                return holder
+            twin = self._symbol("weights", (), node, name)
+            twin.copy_of = holder
+            return twin
         if name in _IN_PLACE:
             made = self._symbol("method", (holder, *args), node, name)
             made.keys = keys
@@ -1091,7 +1116,7 @@ class Execution:
                 names = listed.data.replace(",", " ").split()
             return Kind(None, self._module, [], str(getattr(first, "data", name)), names)
         if name in ("functional_call", "vmap") and first is not None:
-            return self._symbol("vmap", tuple(args), node) if name == "vmap" else self._apply(first, args[2:], {}, node)
+            return self._symbol("vmap", tuple(args), node) if name == "vmap" else self._called_with(first, args, node)
         if path in ("list", "tuple", "iter", "sorted", "tqdm", "np.array", "trange") or name in ("deque", "list", "tuple"):
             if first is None:
                 return Items([], node, is_open=True)
@@ -1141,6 +1166,12 @@ class Execution:
             return first
         if "lr_scheduler" in path:
             return self._symbol("schedule", tuple(args), node, name)
+        if name == "linear" and len(args) > 1 and isinstance(args[1], Symbol) and args[1].op == "weights":
+            return self._symbol("out", (args[1], args[0]), node)
+        if name == "grad" and first is not None and not isinstance(first, Closure):
+            self._event("backward", first, first, node)
+        if name in ("grad", "value_and_grad", "grad_and_value") and isinstance(first, Closure):
+            return self._symbol("gradient of", (first,), node)
         if name == "backward" and first is not None:
             self._event("backward", first, first, node)
         if name.startswith("clip_grad") and first is not None:
@@ -1149,6 +1180,23 @@ class Execution:
         made.keys = keys
         self.calls.append(made)
         return made
+
+    def _called_with(self, module: Value, args: list[Value], node: ast.AST) -> Value:
+        """functional_call(module, weights, inputs): the weights say which network it is."""
+        given = args[2].items if len(args) > 2 and isinstance(args[2], Items) else args[2:]
+        weights = args[1] if len(args) > 1 else module
+        sets = self._weight_sets.setdefault(id(module), [])
+        known = next((network for held, network in sets if held is weights), None)
+        if known is None:
+            known = Symbol("net", (), node, "functional")
+            values = list(weights.items.values()) if isinstance(weights, Table) else [weights]
+            copied = any(
+                isinstance(each, Symbol) and each.op in ("weights", "method") and each.data in ("clone", "detach") for each in values
+            )
+            if sets and copied:
+                known.copy_of = sets[0][1]
+            sets.append((weights, known))
+        return self._symbol("out", (known, *given), node)
 
     def _copied(self, value: Value, known: dict[int, Value]) -> Value:
         """A deep copy: networks in it are new ones that know whom they were copied from."""
@@ -1179,6 +1227,10 @@ class Execution:
 def _iterate(value: Value) -> list[Value] | None:
     if isinstance(value, Items):
         return value.items
+    if isinstance(value, Symbol) and value.op == "columns" and value.args and not isinstance(value.args[0], Symbol):
+        # zip(*rows): as many columns as a row has values.
+        row = _iterate(value.args[0])
+        return [Symbol("column", (each,), value.node, place) for place, each in enumerate(row)] if row is not None else None
     if isinstance(value, Table):
         return [constant(key) for key in value.items]
     if isinstance(value, Record) and value.kind.fields:
@@ -1203,6 +1255,10 @@ def _array_of(value: Value) -> Symbol | None:
 
 def _is_true(value: Value | None) -> bool:
     return isinstance(value, Symbol) and value.op == "const" and value.data is True
+
+
+def _is_false(value: Value | None) -> bool:
+    return isinstance(value, Symbol) and value.op == "const" and value.data is False
 
 
 def _last_name(node: ast.AST) -> str:

@@ -20,7 +20,7 @@ PASSING: Final = frozenset(
      "clip", "clamp", "nan_to_num", "bool_", "atleast_1d", "atleast_2d", "broadcast_to", "view_as", "type_as", "append", "device_put"}
 )  # fmt: skip
 AVERAGES: Final = frozenset({"mean", "sum", "nanmean"})
-_REGRESSIONS: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
+_INDEXED: Final = frozenset({"element", "column", "read", "carried", "sampled", "array", "stepped", "observed", "item"})
 _STEP: Final = ("next_obs", "reward", "terminated", "truncated", "info")
 _SMALLER: Final = frozenset({"min", "minimum", "amin", "fmin"})
 _LARGER: Final = frozenset({"max", "maximum", "amax", "fmax"})
@@ -32,7 +32,7 @@ def execution(script: Script) -> Execution:
 
     def run() -> Execution:
         attributes = {node.attr for node in script.all(ast.Attribute)} | {function.name for function in script.functions}
-        learns = attributes & {"backward", "training_step", "manual_backward"}
+        learns = attributes & {"backward", "training_step", "manual_backward", "autograd", "value_and_grad"} or "grad" in script.imports
         tree = ast.parse(script.source.text) if learns or script.is_sb3 else ast.Module(body=[], type_ignores=[])
         return Execution(tree)
 
@@ -91,9 +91,7 @@ def _through(value: Symbol) -> list[Value] | None:
         return list(value.args[:1])
     if value.op == "item" and value.args and not isinstance(value.data, str):
         holder = value.args[0]
-        if (isinstance(holder, Symbol) and holder.op in ("element", "column", "read", "carried", "sampled", "array")) or called(
-            holder
-        ) in PASSING:
+        if (isinstance(holder, Symbol) and holder.op in _INDEXED) or called(holder) in PASSING:
             return [holder]
     return None
 
@@ -248,10 +246,6 @@ def _agree(found: Sequence[Flag | None]) -> Flag | None:
 
 def depends_on_flag(value: Value) -> bool:
     """Whether a flag of ends takes part in a value, by a product, a choice or a condition; inside of networks it does not count."""
-    return any(marks_end(flag(part)) or any(_has_flag(guard) for guard in part.guards) for part in parts(value, into_networks=False))
-
-
-def _has_flag(value: Value) -> bool:
     return any(marks_end(flag(part)) for part in parts(value, into_networks=False))
 
 
@@ -362,6 +356,8 @@ def terms(value: Value, sign: int = 1, node: ast.AST | None = None, depth: int =
             return [Term(one.sign, [*scalars, *one.factors], one.node) for one in terms(sums[0], signed, where, depth - 1)]
         if len(scalars) == len(held) - 1:
             rest = next(each for each in held if each not in scalars)
+            if isinstance(rest, Symbol) and rest.op == "carried":
+                return [Term(signed, held, where)]
             inner = terms(rest, signed, where, depth - 1)
             return [Term(one.sign, [*scalars, *one.factors], one.node) for one in inner]
         return [Term(signed, held, where)]
@@ -615,10 +611,10 @@ def written(value: Value) -> ast.AST | None:
 
 def backwards(run: Execution) -> Iterator[Event]:
     """Every loss whose gradient is taken, once for each place."""
-    seen: set[tuple[int, int]] = set()
+    seen: set[tuple[int, ...]] = set()
     for event in run.events:
         if event.name == "backward":
-            key = position(event.node)
+            key = (*position(event.node), *position(written(event.subject) or event.node))
             if key not in seen:
                 seen.add(key)
                 yield event

@@ -14,6 +14,7 @@ from rlclinic.diagnosis.lint.code.execution import Event, Execution, Items, Reco
 from rlclinic.diagnosis.lint.code.formulas import Term, asked, called, execution, flag, gradient, role, root, terms
 from rlclinic.diagnosis.lint.code.script import Script, Spot
 
+FEWEST_KEPT: Final = 500
 _SQUARES: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss"})
 
 
@@ -55,7 +56,8 @@ def _stored_factor(factor: Value) -> list[Symbol]:
     """A discount that was computed when the transition was stored."""
     if formulas.is_scalar(factor) or asked(factor):
         return []
-    return [origin for origin in formulas.origins(factor) if origin is not factor and origin.op in ("Pow", "Mult", "phi")]
+    chosen = [part for part in formulas.parts(factor, into_networks=False) if part.op == "phi" and part is not factor and flag(part)]
+    return chosen or [origin for origin in formulas.origins(factor) if origin is not factor and origin.op in ("Pow", "Mult")]
 
 
 def masked_lines(script: Script) -> set[int]:
@@ -222,7 +224,8 @@ def _with_gradient(value: Value) -> set[int]:
 
 
 def _trained(run: Execution, future: Term) -> bool:
-    return any(formulas.optimized(run, network) for factor in future.factors for network in gradient(factor))
+    reached = [network for factor in future.factors for network in gradient(factor)]
+    return any(formulas.optimized(run, network) or (not run.optimizers and network.copy_of is None) for network in reached)
 
 
 def policy_sign(script: Script) -> Iterator[Spot]:
@@ -690,6 +693,9 @@ def copy_never_updated(script: Script) -> Iterator[Spot]:
     copied = formulas.copies(run)
     if not copied or not run.complete or any(copied_the_wrong_way(script)):
         return
+    written_to = [event for event in run.events if event.name == "load" or event.name.startswith(("in place ", "set data"))]
+    if any(event.loops and _weights_of(event.subject) is None and root(event.subject) is None for event in written_to):
+        return  # weights are written that cannot be told apart
     fresh = {id(update[1]) for update in updates(run) if update[3]}
     for target in formulas.targets(script):
         for factor in target.future.factors:
@@ -945,6 +951,78 @@ def _is_endless(loop: ast.While) -> bool:
     return isinstance(loop.test, (ast.Constant, ast.Compare))
 
 
+def goes_on_after_time_limit(script: Script) -> Iterator[Spot]:
+    """A loop over an episode that asks for real ends alone."""
+    run = execution(script)
+    for loop, test in run.tests.items():
+        held = flag(test)
+        steps = [event for event in run.events if event.name == "env step" and loop in event.loops]
+        limited = [
+            event
+            for event in steps
+            if isinstance(event.subject, Symbol) and event.subject.op == "env" and not _is_vector_made(event.subject)
+        ]
+        resets = any(event.name == "env reset" and event.loops and event.loops[-1] is loop for event in run.events)
+        if held is not None and held.ends == frozenset({"terminated"}) and limited and not resets:
+            yield _spot(
+                loop,
+                "the loop ends at real ends alone: at a time limit the environment is stepped on, though its episode is over",
+                "while not (terminated or truncated)",
+            )
+
+
+def _is_vector_made(env: Symbol) -> bool:
+    return "Vec" in str(env.data) or "vec" in str(env.data)
+
+
+# ── memory and exploration ──
+
+
+def tiny_memory(script: Script) -> Iterator[Spot]:
+    """Arrays of fewer than 500 rows that batches are drawn from at random."""
+    run = execution(script)
+    for event in formulas.backwards(run):
+        for part in formulas.parts(event.value) if event.value is not None else ():
+            array = part.args[0] if part.op == "read" and len(part.args) > 1 and sizes.is_many(part.args[1]) else None
+            if isinstance(array, Symbol) and array.op == "array" and array.args:
+                size = array.args[0].items[0] if isinstance(array.args[0], Items) and array.args[0].items else array.args[0]
+                rows = formulas.number(size)
+                if rows is not None and 1 < rows < FEWEST_KEPT:
+                    yield _spot(
+                        formulas.written(size),
+                        f"the memory keeps {rows:g} transitions: hardly more than the last episode",
+                        "10,000 and more",
+                    )
+
+
+def noise_out_of_bounds(script: Script) -> Iterator[Spot]:
+    """Noise is added to the answer of a network, and the environment gets the sum unclipped."""
+    if script.words & {"ClipAction", "RescaleAction", "TransformAction"}:
+        return
+    for event in execution(script).events:
+        if event.name != "env step" or not isinstance(event.value, Symbol) or len(event.value.args) < 2:
+            continue
+        pending: list[Value] = [event.value.args[1]]
+        seen: set[int] = set()
+        while pending and len(seen) < 60:
+            current = pending.pop()
+            if not isinstance(current, Symbol) or id(current) in seen or called(current) in ("clip", "clamp", "minimum", "tanh"):
+                continue
+            seen.add(id(current))
+            if current.op == "Add" and any(_is_noise(each) for each in current.args) and any(asked(each) for each in current.args):
+                yield _spot(
+                    current.node,
+                    "noise is added to the policy's action, and nothing keeps it within its bounds",
+                    "np.clip(action + noise, low, high)",
+                )
+            elif current.op not in ("out", "stepped", "observed", "array", "Add"):
+                pending += current.args
+
+
+def _is_noise(value: Value) -> bool:
+    return any(called(part) in ("normal", "randn", "randn_like", "standard_normal") for part in formulas.parts(value, into_networks=False))
+
+
 # ── shapes ──
 
 
@@ -991,7 +1069,9 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD537": (copied_at_every_step,),
     "COD406": (optimizer_of_another_network,),
     "COD106": (observation_not_carried,),
-    "COD105": (never_reset,),
+    "COD105": (never_reset, goes_on_after_time_limit),
+    "COD535": (tiny_memory,),
+    "COD530": (noise_out_of_bounds,),
     "COD601": (column_against_row,),
 }
 """What is added to which check."""

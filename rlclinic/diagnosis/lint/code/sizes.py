@@ -127,9 +127,7 @@ def _of_both(value: Symbol, depth: int) -> str | None:
 def _of_array(value: Symbol) -> str | None:
     """Rows of an array that were drawn from it."""
     array, key = value.args[0], value.args[1] if len(value.args) > 1 else None
-    if not (
-        isinstance(array, Symbol) and array.op == "array" and array.data in ("zeros", "empty", "ones") and array.args and _is_many(key)
-    ):
+    if not (isinstance(array, Symbol) and array.op == "array" and array.data in ("zeros", "empty", "ones") and array.args and is_many(key)):
         return None
     size = array.args[0]
     numbers: list[Value] = list(size.items) if isinstance(size, Items) else [size]
@@ -145,7 +143,7 @@ def _of_array(value: Symbol) -> str | None:
     return "column" if len(numbers) == 2 and formulas.number(numbers[1]) == 1 else None
 
 
-def _is_many(key: Value | None) -> bool:
+def is_many(key: Value | None) -> bool:
     """Indices that were drawn at random."""
     return isinstance(key, Symbol) and any(
         called(part) in ("randint", "choice", "integers", "randperm", "permutation", "sample") for part in formulas.parts(key)
@@ -155,7 +153,7 @@ def _is_many(key: Value | None) -> bool:
 def _is_batch(value: Value) -> bool:
     """Rows that were drawn from arrays, or columns of a sampled list."""
     for part in formulas.parts(value, into_networks=False, into_arrays=False):
-        if part.op == "read" and _is_many(part.args[1] if len(part.args) > 1 else None):
+        if part.op == "read" and is_many(part.args[1] if len(part.args) > 1 else None):
             return True
         if part.op == "column" or (
             called(part) in ("concatenate", "cat", "stack", "array", "as_tensor", "tensor")
