@@ -139,7 +139,7 @@ def in_turn(encoder: Encoder, weights: list[Tensor], biases: list[Tensor], image
     """One member after another. The channels lie last in memory: PyTorch's CPU kernels go back through such images in half the time."""
     # One unbind: its backward is one stack, where an index per member would be a fill of all members' weights each.
     own_weights = zip(*(weight.unbind(0) for weight in weights), strict=True)
-    own_biases = zip(*(biase.unbind(0) for biase in biases), strict=True)
+    own_biases = zip(*(bias.unbind(0) for bias in biases), strict=True)
     rows = (each.permute(0, 3, 1, 2).to(encoder.dtype) for each in image.unbind(0))
     return [
         _filtered(encoder, [each.contiguous(memory_format=torch.channels_last) for each in weight], list(bias), x, 1)
@@ -151,7 +151,7 @@ def grouped(encoder: Encoder, weights: list[Tensor], biases: list[Tensor], image
     """All members in one convolution: a GPU is filled by many images at once, not by one member after another."""
     members = image.shape[0]
     wide = image.permute(1, 0, 4, 2, 3).flatten(1, 2).to(encoder.dtype)  # [B, M * C, H, W]
-    found = _filtered(encoder, [weight.flatten(0, 1) for weight in weights], [biase.flatten() for biase in biases], wide, members)
+    found = _filtered(encoder, [weight.flatten(0, 1) for weight in weights], [bias.flatten() for bias in biases], wide, members)
     return [list(own) for own in zip(*(each.unflatten(1, (members, -1)).unbind(1) for each in found), strict=True)]
 
 

@@ -871,7 +871,7 @@ class Execution:
             scope.names[name] = value
         if function.args.vararg is not None:
             scope.names[function.args.vararg.arg] = Items(list(given[len(places) :]), node)
-        names = {*places, *(kwonlyarg.arg for kwonlyarg in function.args.kwonlyargs)}
+        names = {*places, *(keyword.arg for keyword in function.args.kwonlyargs)}
         for name, value in keys.items():
             if name in names:
                 scope.names[name] = value

@@ -18,10 +18,10 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="file.py:Env, module:E
 @trust_app.command("list")
 def list_trusted(as_json: options.Json = False) -> None:
     """List the code that may be run here, when it was named, and whether its file has changed since."""
-    from rlclinic.ops.train import trusted
+    from rlclinic.ops.train import approvals
     from rlclinic.serve.cli import console
 
-    listed = trusted.list_trusted()
+    listed = approvals.list_trusted()
     if as_json:
         console.print_json(listed)
         return
@@ -37,19 +37,19 @@ def list_trusted(as_json: options.Json = False) -> None:
 @trust_app.command("add")
 def add(name: Annotated[str, typer.Argument(metavar="NAME", help="file.py:Env or module:Env.")]) -> None:
     """Say that this code may be run, also where a run folder or a log names it. Nothing is run now."""
-    from rlclinic.ops.train import trusted
+    from rlclinic.ops.train import approvals
 
-    trusted.add_trusted(name)
+    approvals.add_trusted(name)
     typer.echo(plain_text.clean(f"{name} may be run here"), err=True)
 
 
 @trust_app.command("remove")
 def remove(name: Name, as_json: options.Json = False) -> None:
     """Take it back: whatever names this code asks again. A process that runs already goes on."""
-    from rlclinic.ops.train import trusted
+    from rlclinic.ops.train import approvals
     from rlclinic.serve.cli import console
 
-    forgotten = trusted.forget_trusted(name)
+    forgotten = approvals.forget_trusted(name)
     if as_json:
         console.print_json(forgotten)
         return
