@@ -51,9 +51,10 @@ types: install
 layers: install
 	$(BIN)/lint-imports --no-cache --no-logo
 
+# One worker more than cores: tests that start servers and training wait for them an eighth of the time.
 pytest: install
 	@$(BIN)/python -m tests.serve.web.chromium
-	$(BIN)/pytest -q -n 2 --dist worksteal
+	$(BIN)/pytest -q -n 3 --dist worksteal
 
 # tests/attack is the short form, and part of make test.
 # atheris has no wheel for every Python: without it the generators of our own are what is left, and it is said.
