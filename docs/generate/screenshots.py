@@ -20,6 +20,7 @@ from urllib.error import URLError
 
 from rlclinic.ops.diagnose.diagnose import examine_group
 from rlclinic.runs import studies, trials
+from rlclinic.runs.films import find_newest
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 
@@ -55,6 +56,10 @@ def pages(store: Store) -> dict[str, tuple[str, Callable[[Any], None]]]:
     }
     if others:
         found["compare"] = (f"/compare?of={others[0]},{sick.id}", _wait_for("figure canvas"))
+    filmed = [run.id for group in own for run in group.runs if find_newest([run.path]) is not None]
+    if filmed:
+        found["episodes"] = (f"/runs/{filmed[0]}", _scroll_to("section:has(h2:has-text('Recorded episodes')) figure canvas"))
+        found["histograms"] = (f"/runs/{filmed[0]}", _histograms)
     decided = [trial.id for trial in trials.trials(store) if trial.verdict]
     adopted = [trial.id for trial in trials.trials(store) if trial.verdict == "adopt"]
     if decided:
@@ -68,6 +73,24 @@ def pages(store: Store) -> dict[str, tuple[str, Callable[[Any], None]]]:
 
 def _wait_for(selector: str) -> Callable[[Any], None]:
     return lambda page: page.wait_for_selector(selector, timeout=60_000)
+
+
+def _scroll_to(selector: str) -> Callable[[Any], None]:
+    """Wait for something of a card, and begin the picture with that card."""
+
+    def scroll(page: Any) -> None:
+        page.wait_for_selector(selector, timeout=60_000)
+        page.locator(selector).first.evaluate("(part) => part.closest('section').scrollIntoView({ block: 'start' })")
+        page.evaluate("scrollBy(0, -80)")
+
+    return scroll
+
+
+def _histograms(page: Any) -> None:
+    page.click("summary:has-text('Histograms')", timeout=60_000)
+    page.wait_for_selector("canvas.histogram")
+    page.locator("summary:has-text('Histograms')").evaluate("(head) => head.scrollIntoView({ block: 'start' })")
+    page.evaluate("scrollBy(0, -80)")
 
 
 def _first_finding(page: Any) -> None:

@@ -474,7 +474,11 @@ def _tell_apart(frame: Frame, matching: NDArray[np.int64], window: NDArray[np.in
         if len(twins) < 2:
             continue
         used = np.unique(frame.configs[twins])
-        apart = [each for each in names if _distinct(frame.settings.by_config(each)[0][used]) > 1][:MOST_DIFFERENCES]
+        codes = {each: frame.settings.by_config(each)[0][used] for each in names}
+        apart = [each for each in names if _distinct(codes[each]) > 1]
+        # A setting that an older version did not know counts where nothing else tells them apart.
+        apart = apart or [each for each in names if _distinct(np.maximum(codes[each], MISSING)) > 1]
+        apart = apart[:MOST_DIFFERENCES]
         for row in window[named[window] == which]:
             said = {each: _cell_text(frame.column(each), int(row)) for each in apart}
             found[int(row)] = {_short(each): text for each, text in said.items() if text is not None}

@@ -1,5 +1,6 @@
 """The table of groups and runs: any column sorts, filters and groups, and only what differs is shown."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,17 @@ def test_groups_of_one_name_say_in_what_they_differ(store: tuple[Path, list[Grou
     assert rows[store[1][0].id] == {"learning_rate": "0.01", "target_kl": "none"}
     alone = ask(store, where=["target_kl=0.02"])
     assert alone.rows[0].differs == {}, "nothing to be told apart from"
+
+
+def test_a_setting_that_an_older_group_does_not_have_tells_it_apart_where_nothing_else_does(tmp_path: Path) -> None:
+    old = record_group(tmp_path, seeds=(0,), changes=(BUDGET,))
+    new = record_group(tmp_path, seeds=(0,), changes=(BUDGET, "run.film_every_env_steps=64"))
+    for file in (old.path / "group.json", old.runs[0].path / "config.json"):
+        text = file.read_text()
+        assert "film_every_env_steps" in text
+        file.write_text(re.sub(r'\s*"film_every_env_steps": null,', "", text))
+    rows = {row.id: row.differs for row in ask((tmp_path, [old, new])).rows}
+    assert rows == {old.id: {}, new.id: {"run.film_every_env_steps": "64"}}
 
 
 def test_rows_are_sorted_by_any_setting_and_a_schedule_by_its_start(store: tuple[Path, list[Group]]) -> None:

@@ -19,7 +19,8 @@ export function histogramsCard(run) {
   };
   const card = h("details", { class: "card", ontoggle: () => card.open && load() }, h("summary", null, "Histograms"), body);
   card.refresh = () => {
-    if (card.open) load();
+    if (!card.isConnected) document.removeEventListener("themechange", card.refresh);
+    else if (card.open) load();
   };
   document.addEventListener("themechange", card.refresh);
   return card;
