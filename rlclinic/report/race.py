@@ -114,7 +114,7 @@ def summary(race: Race) -> str:
     if race.verdict == "several":
         return f"best: {best}: nobody was shown to be better than these{_seeds_text(race)}"
     if race.verdict == "undecided":
-        return f"{race.reason or 'the budget is used up'}; left: {best}{_seeds_text(race)}"
+        return f"{race.reason}; left: {best}" if race.reason else f"the budget is used up; left: {best}{_seeds_text(race)}"
     return f"left: {best}" if best else "no round has ended"
 
 
@@ -164,7 +164,8 @@ def measure_text(race: Race, arm: RankedArm) -> str:
     if race.outcome == "steps":
         steps = result.steps
         if steps is None or steps.value is None:
-            return f"> {short(race.plan.trial.budget)}" if result.n else BLANK
+            budget = race.plan.trial.budget or result.env_steps / max(result.n, 1)
+            return f"> {short(budget)}" if budget else BLANK
         high = "never" if steps.high is None else short(steps.high)
         return f"{short(steps.value)}{f' [{short(steps.low)}, {high}]' if steps.low is not None else ''}"
     return range_text(result.success if race.outcome == "success" else result.final)

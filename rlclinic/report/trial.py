@@ -414,7 +414,8 @@ def steps_text(trial: Trial, arm: ArmResult) -> str:
     censored = arm.n - (arm.reached or 0)
     tail = f", {censored} censored" if censored else ""
     if arm.steps.value is None:
-        return f"> {short(trial.horizon or arm.env_steps / arm.n)}{tail}"
+        budget = trial.horizon or arm.env_steps / arm.n
+        return f"> {short(budget)}{tail}" if budget else BLANK
     high = f"> {short(trial.horizon)}" if arm.steps.high is None else short(arm.steps.high)
     band = f" [{short(arm.steps.low)}, {high}]" if arm.steps.low is not None else ""
     return f"{short(arm.steps.value)}{band}{tail}"

@@ -192,7 +192,8 @@ def _next(store: Store, race: Race) -> list[Action]:
     if race.verdict == "best" and race.plan.trial.source != "command":
         commands.append(Action("adopt", race.id, as_=f"{race.env_id}:mine", runs_dir=where))
     groups = [race.find(name).arm.groups for name in race.best[:2]]
-    if race.verdict != "best" and race.plan.reserve > 0 and not race.plan.budget:
+    dead_end = race.verdict == "undecided" and bool(race.reason)
+    if race.verdict != "best" and not dead_end and race.plan.reserve > 0 and not race.plan.budget:
         commands.append(Action("race", extend=race.id, runs_dir=where))
     if race.verdict in ("several", "less reliable") and all(groups) and len(groups) == 2:
         # A trial of the two that lead asks anew, with all of the error for these two.

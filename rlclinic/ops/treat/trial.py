@@ -273,7 +273,8 @@ def _next(store: Store, trial: Trial) -> list[Action]:
         commands += [Action("adopt", trial.id, as_=f"{env_id}:mine", runs_dir=where) for env_id in helped[:1]]
     if trial.verdict in ("undecided", "less reliable") and not trial.reason:
         commands.append(Action("trial", extend=trial.id, runs_dir=where))
-    if trial.verdict == "undecided" and trial.outcome in CENSORED_OUTCOMES and (trial.reason or _ends_apart(trial)):
+    trained = any(arm.failed < arm.n for arm in trial.arms)
+    if trained and trial.verdict == "undecided" and trial.outcome in CENSORED_OUTCOMES and (trial.reason or _ends_apart(trial)):
         # Fresh seeds: what these ones show of the return was not asked of them.
         asked = trial.context.get("typed") or "rlclinic trial …"
         flag = "" if where is None else f" --runs-dir {where}"

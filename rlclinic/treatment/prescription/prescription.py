@@ -42,6 +42,8 @@ class Expected(BaseModel):
     """How many cells ended higher than the sick runs, by an interval above no gain."""
     level: float = 0.8
     """Of the interval; 0.9 where a single own trial is all there is."""
+    has_threshold: bool = True
+    """Whether the run that it is for has a threshold; else there is no gap to close here, only where the change was measured."""
 
     @property
     def text(self) -> str:
@@ -50,6 +52,7 @@ class Expected(BaseModel):
             said = f"{self.value:.2g}x the steps [{self.low:.2g}, {self.high:.2g}]"
         else:
             said = f"{100 * self.value:.0f} % of the gap closed [{100 * self.low:.0f}, {100 * self.high:.0f}]"
+            said += "" if self.has_threshold else " on tasks with a threshold, which this one has not"
         own, own_adopted = self.trials - self.cells, self.adopted - self.cells_improved
         parts = [f"{said} ({100 * self.level:.0f} %)"]
         parts += [f"improved {count_cells(self.cells_improved, self.cells)}"] if self.cells else []

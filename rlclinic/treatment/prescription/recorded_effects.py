@@ -105,6 +105,7 @@ class Effects:
             cells=len(cells),
             cells_improved=sum(cell.adopted for cell in cells),
             level=level,
+            has_threshold=config.spec.threshold is not None,
         )
 
     def deviation_of_one(self, own: Outcome, mean: float) -> float:

@@ -234,4 +234,6 @@ def _horizon(standing: Standing, pair: Pair) -> float:
 def _spacing(standing: Standing) -> float:
     """Env steps between two evaluations."""
     config = standing.plan.arms[0].config
-    return float(config.run.eval_every_env_steps or 0) if config is not None else 0.0
+    if config is None:
+        return outcomes.measure_spacing([seen for name in standing.names for seen in standing.data.observations(name)])
+    return float(config.run.eval_every_env_steps or 0)

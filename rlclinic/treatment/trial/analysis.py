@@ -294,9 +294,12 @@ class Standing:
 
     def _spacing(self) -> float:
         """Env steps between two evaluations."""
+        if self.plan.outcome != "steps":
+            return 0.0
         config = self.plan.control.config
-        every = config.run.eval_every_env_steps if config is not None else None
-        return float(every) if self.plan.outcome == "steps" and every else 0.0
+        if config is None:
+            return outcomes.measure_spacing([seen for part in self.data for side in part.values() for seen in side])
+        return float(config.run.eval_every_env_steps or 0)
 
 
 def verdict(standing: Standing) -> tuple[Verdict, str | None]:
@@ -368,7 +371,7 @@ def measure_effect(standing: Standing, arm: str, changes: tuple[str, ...], judge
         arrived=as_range(sequential.proportions(counts[:2], counts[2:], stats.normal_quantile(0.975))),
         arrivals=counts,
         seeds_needed=needed,
-        guardrails=outcomes.guardrails(theirs, ours, whole_budget=plan.whole_budget),
+        guardrails=outcomes.guardrails(theirs, ours, final_return=plan.whole_budget and plan.outcome != "return"),
     )
 
 

@@ -366,7 +366,8 @@ def effects(standing: SeveralStanding) -> tuple[Effect, ...]:
 def _guard_environment(part: Standing, arm: str, environments: int) -> tuple[Guardrail, ...]:
     """The guardrails of one environment, at a level that holds for those of all of them."""
     sides = part.concurrent(arm), part.observations(arm)
-    return outcomes.guardrails(*sides, whole_budget=part.plan.whole_budget, environments=environments)
+    final_return = part.plan.whole_budget and part.plan.outcome != "return"
+    return outcomes.guardrails(*sides, final_return=final_return, environments=environments)
 
 
 def _end_at_no_effect(effect: Effect) -> Effect:

@@ -190,6 +190,8 @@ class Observation(Part):
     """Why it failed."""
     evaluated: bool = True
     """By evaluations; else by the returns of training."""
+    spacing: float | None = None
+    """Env steps from one of these returns to the next, as a rule."""
 
     @property
     def arrived_at(self) -> int | None:

@@ -57,6 +57,7 @@ def observe(run: Run, threshold: float | None, horizon: float = math.inf, *, by_
         guards=_readings(table, reached is not None),
         evaluated=by_evaluation,
         reason=status.reason if status.state in FAILED else None,
+        spacing=float(np.median(np.diff(came.steps))) if len(came.steps) > 1 else None,
     )
 
 
@@ -101,6 +102,12 @@ def finals(observations: Sequence[Observation]) -> Scores:
     return _worst_for_unknown(np.array([math.nan if seen.final is None else seen.final for seen in observations]))
 
 
+def measure_spacing(observations: Sequence[Observation]) -> float:
+    """Env steps between two evaluations (or rows of a log) of the runs of a command, which has no setting for it; 0 where nobody knows."""
+    known = [seen.spacing for seen in observations if seen.spacing is not None]
+    return float(np.median(known)) if known else 0.0
+
+
 def count_arrived(side: Sequence[Observation], control: Sequence[Observation], threshold: float | None) -> int:
     """Runs that got there and stayed; without a threshold, those that did not collapse beside the control's."""
     if threshold is not None:
@@ -129,10 +136,11 @@ def _worst_for_unknown(values: Scores) -> Scores:
 
 
 def guardrails(
-    control: Sequence[Observation], treatment: Sequence[Observation], *, whole_budget: bool, environments: int = 1
+    control: Sequence[Observation], treatment: Sequence[Observation], *, final_return: bool, environments: int = 1
 ) -> tuple[Guardrail, ...]:
     """What must not get worse. Worse means: surely lower or higher than the control's, and beyond the level that is bad anywhere.
 
+    `final_return`: whether that is guarded, too: where runs train on after the threshold, and it is not what was asked about.
     All guardrails of all `environments` together are wrong in GUARD_LEVEL of trials at most (Bonferroni).
     """
     limit = stats.normal_quantile(1.0 - GUARD_LEVEL / (2 * (len(_GUARDS) + 2) * environments))
@@ -143,7 +151,7 @@ def guardrails(
         found += _guard(name, ours, theirs, sign, _beyond(sign, level), limit)
     ours, theirs = ([seen.seconds_per_100k for seen in side if seen.seconds_per_100k is not None] for side in (treatment, control))
     found += _guard(THROUGHPUT, ours, theirs, 1.0, lambda value, other: value > SLOWER * other, limit)
-    if whole_budget:
+    if final_return:
         ours, theirs = ([seen.final for seen in side if seen.final is not None] for side in (treatment, control))
         found += _guard(FINAL_RETURN, ours, theirs, -1.0, lambda value, other: value < other, limit)
     return tuple(found)

@@ -573,8 +573,13 @@ def _integral(x: Numbers, half: float) -> Numbers:
 def ratio(control: Strata, treatment: Strata, limits: Bounds, horizon: float = math.inf, spacing: float = 0.0) -> Interval:
     """Treatment's scores over control's (steps, seconds): below 1 the treatment needs less; see `ratio_test`.
 
-    Where the control never got there, the low end is 0 and there is no value: "at least so much fewer".
+    Where the control never got there, the low end is 0 and there is no value: "at least so much fewer". Where all runs were seen at the
+    same evaluation, they may have got there at any moment since the one before.
     """
+    scores = np.concatenate([*control, *treatment])
+    if np.isfinite(scores[0]) and np.all(scores == scores[0]):
+        low = max(float(scores[0]) - spacing, 0.0) / max(float(scores[0]), _SMALLEST)
+        return Interval(1.0, low, 1.0 / low if low > 0 else math.inf)
     return invert_ratio(ratio_test(control, treatment, horizon, spacing), limits)
 
 

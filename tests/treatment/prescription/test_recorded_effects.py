@@ -178,6 +178,14 @@ def test_a_gain_of_return_is_forecast_in_shares_of_the_gap():
     assert "% of the gap closed" in found.text
 
 
+def test_a_share_of_a_gap_is_not_promised_to_a_task_that_has_no_threshold():
+    known = Effects([outcome(1.07, number=number, measure="return", adopted=True) for number in range(4)])
+    bare = config().model_copy(update={"spec": config().spec.model_copy(update={"threshold": None})})
+    said = known.expect(CAUSE, RATE, bare).text
+    assert "on tasks with a threshold, which this one has not" in said
+    assert "which this one has not" not in known.expect(CAUSE, RATE, config()).text
+
+
 def test_every_trial_moves_the_chance_of_helping():
     good, bad = Effects([outcome(0.5)]), Effects([outcome(1.4)])
     assert bad.chance(CAUSE, RATE, config(), 0.5) < 0.5 < good.chance(CAUSE, RATE, config(), 0.5)

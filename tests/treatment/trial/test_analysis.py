@@ -206,9 +206,9 @@ def test_a_guardrail_is_worse_only_beyond_what_is_bad_anywhere():
     def side(kl):
         return [seen(50_000, 480.0, guards={"KL": kl + 0.0001 * place}) for place in range(12)]
 
-    (fine,) = [guard for guard in outcomes.guardrails(side(0.005), side(0.02), whole_budget=False) if guard.name == "KL"]
-    (bad,) = [guard for guard in outcomes.guardrails(side(0.005), side(0.2), whole_budget=False) if guard.name == "KL"]
-    (better,) = [guard for guard in outcomes.guardrails(side(0.3), side(0.2), whole_budget=False) if guard.name == "KL"]
+    (fine,) = [guard for guard in outcomes.guardrails(side(0.005), side(0.02), final_return=False) if guard.name == "KL"]
+    (bad,) = [guard for guard in outcomes.guardrails(side(0.005), side(0.2), final_return=False) if guard.name == "KL"]
+    (better,) = [guard for guard in outcomes.guardrails(side(0.3), side(0.2), final_return=False) if guard.name == "KL"]
     assert [fine.worse, bad.worse, better.worse] == [False, True, False]
 
 
@@ -216,15 +216,15 @@ def test_guardrails_of_many_environments_are_held_to_one_level():
     # z = -3.1: beyond the limit of one environment (2.64), not beyond that of eight (3.28).
     quick = [seen(50_000, 480.0, seconds_per_100k=10.0 + 0.1 * place) for place in range(10)]
     slow = [seen(50_000, 480.0, seconds_per_100k=value) for value in (10.05, *(15.0 + place for place in range(9)))]
-    (alone,) = [guard for guard in outcomes.guardrails(quick, slow, whole_budget=False) if guard.name == "throughput"]
-    (of_many,) = [guard for guard in outcomes.guardrails(quick, slow, whole_budget=False, environments=8) if guard.name == "throughput"]
+    (alone,) = [guard for guard in outcomes.guardrails(quick, slow, final_return=False) if guard.name == "throughput"]
+    (of_many,) = [guard for guard in outcomes.guardrails(quick, slow, final_return=False, environments=8) if guard.name == "throughput"]
     assert (alone.z, alone.worse, of_many.worse) == (of_many.z, True, False)
 
 
 def test_a_slower_treatment_and_a_lower_final_return_are_told():
     quick = [seen(50_000, 480.0 + place, seconds_per_100k=10.0 + 0.01 * place) for place in range(12)]
     slow = [seen(20_000, 300.0 + place, seconds_per_100k=15.0 + 0.01 * place) for place in range(12)]
-    worse = {guard.name for guard in outcomes.guardrails(quick, slow, whole_budget=True) if guard.worse}
+    worse = {guard.name for guard in outcomes.guardrails(quick, slow, final_return=True) if guard.worse}
     assert worse == {"throughput", "final return"}
 
 

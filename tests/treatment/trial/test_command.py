@@ -5,9 +5,11 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from rlclinic.runs import trials
 from rlclinic.runs.store import Store
+from rlclinic.serve.cli.app import app
 from rlclinic.treatment.trial import arms, conduct
 from tests.treatment.pretended_training import pretend
 
@@ -113,3 +115,24 @@ def test_configs_and_commands_do_not_mix(monkeypatch):
     command = arms.commands("x {seed} {lr}", ["lr=1", "lr=2"])[1]
     with pytest.raises(UsageError, match="some arms are configs"):
         conduct.plan(arms.control(load("CartPole-v1:ppo").config), [command])
+
+
+def test_runs_that_tie_at_their_first_logged_row_leave_a_ratio_as_open_as_the_rows_are_apart(tmp_path, script):
+    found = run(tmp_path, script + " {seed} {rate} csv", ["rate=9", "rate=10"])
+    assert {run_.status.state for run_ in Store(tmp_path / "runs").runs()} == {"finished"}
+    ratio = found.effects[0].ratio
+    assert (ratio.low or 0.0) < 0.8
+    assert ratio.high is None or ratio.high > 1.25
+
+
+def test_where_every_run_fails_nothing_is_advised_that_would_fail_again(tmp_path, script):
+    typed = ["--run", script + " {seed} {rate} fail", "--arm", "rate=1", "--arm", "rate=2", "--threshold", "475", "-y", "-q"]
+    where = ["--runs-dir", str(tmp_path / "runs")]
+    trial = CliRunner().invoke(app, ["trial", *typed, "--seeds", "2", *where])
+    assert "every run of every arm failed: exit code 3" in trial.output
+    assert "go on" not in trial.output
+    assert "> 0" not in trial.output
+    race = CliRunner().invoke(app, ["race", *typed, "--per-round", "3", "--rounds", "1", *where])
+    assert "every run of every arm failed: exit code 3" in race.output
+    assert "--extend" not in race.output
+    assert "would tell" not in race.output

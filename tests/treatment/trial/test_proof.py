@@ -189,3 +189,10 @@ def test_an_arm_that_does_nothing_is_given_up_early_and_one_that_helps_is_not():
     assert all(analysis.verdict(standing)[0] == "undecided" for standing in none if "futile" in standing.calls.values())
     faster = trials.end_steps(*(scenarios.draw_times(rng, (4, CASES, 8), median=own) for own in (1.0, 0.7)))
     assert (trials.end_trials(faster)[0] == sequential.BETTER).mean() >= 0.83
+
+
+def test_the_final_return_is_no_guardrail_where_it_is_what_was_asked():
+    runs = trials.observe_returns(np.full(8, 500.0)), trials.observe_returns(np.array([500.0] * 5 + [0.0] * 3))
+    for outcome, guarded in (("return", False), ("success", True)):
+        standing = trials.find_verdict(trials.make_plan(outcome=outcome, looks=1), lambda name, _: runs[name != "control"])
+        assert ("final return" in [guard.name for guard in analysis.effects(standing)[0].guardrails]) is guarded
