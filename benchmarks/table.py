@@ -6,6 +6,8 @@ python -m benchmarks.table --check    only say whether it is current (exit code 
 
 import argparse
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,8 @@ TITLES = {
     "diagnosis": "Is the diagnosis right?",
     "diagnosis_latency": "How long a diagnosis takes",
     "forecast": "Are forecasts of running runs right?",
+    "proof": "Do verdicts hold when seeds collapse?",
+    "proof-peers": "The same runs judged by others",
     "treatment_trials": "Trials",
     "treatment_cures": "Do prescriptions cure?",
     "treatment_optimize": "Searches: optimize beside random search and TPE",
@@ -82,6 +86,46 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+_ONE_BY_ONE = re.compile(r"(intervals, [^:]*|compare|regress, passed|regress, false alarms): ")
+"""Scenarios of which the worst has a row of its own: they are in the results, and would fill the page."""
+
+
+def table_of_shares(rows: list[dict[str, Any]]) -> list[str]:
+    """What was simulated, how often it happened, in how many cases; the command of each row runs the module that it begins with."""
+    lines = ["| what | measured | cases | bar | stretch | |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        if _ONE_BY_ONE.match(row["what"]):
+            continue
+        sign = "≥" if row["better"] == "higher" else "≤"
+        limits = [f"{sign} {limit:g}" if limit is not None else "" for limit in (row.get("bar"), row.get("stretch"))]
+        measured = f"{row['value']:.1f}" if row["value"] > 2 else f"{row['value']:.3f}"
+        what = row["what"] + (f" ({row['note']})" if "note" in row else "")
+        cells = [what, measured, f"{row['simulations']:,}", *limits, verdict(row)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def table_of_peers(rows: list[dict[str, Any]]) -> list[str]:
+    """One line for each world, one column for each that judged it; seeds an arm (of a race: runs) in brackets."""
+    worlds: dict[str, dict[str, str]] = {}
+    cases: dict[str, int] = {}
+    for row in rows:
+        world, _, rest = row["what"].rpartition(", rliable, ") if ", rliable, " in row["what"] else row["what"].rpartition(", ")
+        who, _, asked = rest.partition(": ")
+        who = f"rliable, {who}" if ", rliable, " in row["what"] else who
+        key = f"{world}: {asked}"
+        taken = row.get("seeds", row.get("runs"))
+        worlds.setdefault(key, {})[who] = f"{row['value']:.2f}" + (f" ({taken:.0f})" if taken is not None else "")
+        cases[key] = row["simulations"]
+    judges = list(dict.fromkeys(who for made in worlds.values() for who in made))
+    lines = [f"| world: asked | {' | '.join(judges)} | cases |", "|---" * (len(judges) + 2) + "|"]
+    return lines + [f"| {key} | {' | '.join(made.get(who, '') for who in judges)} | {cases[key]} |" for key, made in worlds.items()]
+
+
+TABLES: dict[str, Callable[[list[dict[str, Any]]], list[str]]] = {"proof": table_of_shares, "proof-peers": table_of_peers}
+"""Results that are not shown row by row with their commands."""
+
+
 def section(name: str, result: dict[str, Any]) -> list[str]:
     """One results file: its provenance, then its table."""
     origin = result["provenance"]
@@ -93,7 +137,7 @@ def section(name: str, result: dict[str, Any]) -> list[str]:
         f"`{origin['command']}` · {origin['date']} · commit {origin['commit']} · {origin['cpu']} · Python {origin['python']} · {versions}"
         + (f" · against {peers}" if peers else ""),
         "",
-        *table(result["rows"]),
+        *TABLES.get(name, table)(result["rows"]),
         "",
     ]
 
@@ -106,7 +150,7 @@ def render(results: Path = RESULTS) -> str:
         if path.exists():
             lines += section(name, json.loads(path.read_text()))
         else:
-            lines += [f"## {TITLES[name]}", "", f"Not measured yet: `python -m benchmarks.{name}`.", ""]
+            lines += [f"## {TITLES[name]}", "", f"Not measured yet: `python -m benchmarks.{name.replace('-', '.')}`.", ""]
     return "\n".join(lines)
 
 

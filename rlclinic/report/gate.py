@@ -69,7 +69,8 @@ class BaselineSaved(Result):
 def describe(result: Regression) -> list[Block]:
     """The sides, the rule, what it can see, each look, the decision."""
     baseline = f"baseline {result.baseline} ({plural(result.baseline_seeds, 'seed')})"
-    sides = f"{result.env} · {baseline} · candidate {result.candidate} ({plural(result.candidate_seeds, 'seed')})"
+    env = result.env or "environment not recorded"
+    sides = f"{env} · {baseline} · candidate {result.candidate} ({plural(result.candidate_seeds, 'seed')})"
     looks = [(f"look {look.look}", text) for look, text in zip(result.looks, look_lines(result), strict=True)]
     rows = [("note", note) for note in result.notes]
     if result.groups:

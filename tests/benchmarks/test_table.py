@@ -43,3 +43,15 @@ def test_the_page_says_what_was_not_measured_and_where_the_rest_comes_from(tmp_p
     assert "against stable-baselines3 2.9.2" in page
     assert "Not measured yet: `python -m benchmarks.footprint`" in page
     assert "Not measured yet: `python -m benchmarks.speed`" not in page
+
+
+def test_shares_have_their_cases_and_peers_stand_beside_each_other() -> None:
+    shares = [row(what="trial: wrong", value=0.0466, simulations=20_000), row(what="compare: one of many", simulations=20_000)]
+    assert table.table_of_shares(shares)[2:] == ["| trial: wrong | 0.047 | 20,000 | ≤ 0.3 | ≤ 0.1 | stretch met |"]
+    names = ("rlclinic", "rliable, IQMs apart")
+    judged = [row(what=f"equal: ties, five, {who}: called different", value=0.03, seeds=31.7, simulations=60) for who in names]
+    assert table.table_of_peers(judged) == [
+        "| world: asked | rlclinic | rliable, IQMs apart | cases |",
+        "|---|---|---|---|",
+        "| equal: ties, five: called different | 0.03 (32) | 0.03 (32) | 60 |",
+    ]

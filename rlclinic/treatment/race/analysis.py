@@ -202,7 +202,7 @@ def _compare(standing: Standing, first: int, arm: int) -> tuple[Interval | None,
         effect, agrees = None, True
     else:
         ratio = sequential.ratio(best, other, limits, _horizon(standing, (first, arm)), _spacing(standing))
-        effect = Interval(*(end if math.isnan(end) else math.log(end) if end > 0 else -math.inf for end in ratio))
+        effect = analysis.as_logs(ratio)
         agrees = effect.high > 0
     if effect is not None and (first, arm) in board.better:
         # Shown to be worse: what was refused in steps leaves no room on the other side, nor for "no effect".

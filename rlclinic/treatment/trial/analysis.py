@@ -272,7 +272,7 @@ class Standing:
         if not self.relative:
             return sequential.shift(*self.sides(arm), limits)
         ratio = self.ratio(arm, limits)
-        return None if ratio is None else Interval(*(math.log(end) if end > 0 else -math.inf for end in ratio))
+        return None if ratio is None else as_logs(ratio)
 
     def ratio(self, arm: str, limits: Bounds) -> Interval | None:
         """Treatment over control; None where each arm has a budget of its own."""
@@ -300,6 +300,11 @@ class Standing:
         if config is None:
             return outcomes.measure_spacing([seen for part in self.data for side in part.values() for seen in side])
         return float(config.run.eval_every_env_steps or 0)
+
+
+def as_logs(ratio: Interval) -> Interval:
+    """A ratio on the scale on which 0 is none; a value that is not known stays so."""
+    return Interval(*(end if math.isnan(end) else math.log(end) if end > 0 else -math.inf for end in ratio))
 
 
 def verdict(standing: Standing) -> tuple[Verdict, str | None]:
@@ -355,7 +360,7 @@ def measure_effect(standing: Standing, arm: str, changes: tuple[str, ...], judge
     arrivals = standing.arrivals(arm)
     counts = int(arrivals.control), arrivals.n, int(arrivals.treatment), arrivals.m
     gain = None if standing.relative or interval is None or _contradicts(called, interval) else as_range(interval)
-    return Effect(
+    effect = Effect(
         arm=arm,
         changes=changes,
         verdict=_VERDICTS[called] if called else "undecided",
@@ -373,6 +378,30 @@ def measure_effect(standing: Standing, arm: str, changes: tuple[str, ...], judge
         seeds_needed=needed,
         guardrails=outcomes.guardrails(theirs, ours, final_return=plan.whole_budget and plan.outcome != "return"),
     )
+    return _end_at_no_effect(effect, called) if called in ("better", "worse") else effect
+
+
+def _end_at_no_effect(effect: Effect, called: Call) -> Effect:
+    """Intervals of an arm that was shown to be better or worse, by a test that sees more than they do: seeds of an extension by themselves,
+    an earlier look, times beyond what both arms were watched for. "No effect" was refused, and what lies beyond it with it."""
+    better = called == "better"
+    chance = {"low": max(effect.improvement.low or 0.0, 0.5)} if better else {"high": min(_end(effect.improvement.high, 1.0), 0.5)}
+    update: dict[str, Range | None] = {"improvement": effect.improvement.model_copy(update=chance)}
+    if effect.ratio is not None:
+        low, high, value = effect.ratio.low or 0.0, _end(effect.ratio.high, math.inf), effect.ratio.value
+        agrees = low < 1.0 if better else high > 1.0
+        if not agrees or (value is not None and (value > 1.0 if better else value < 1.0)):
+            update["ratio"] = None
+        else:
+            update["ratio"] = effect.ratio.model_copy(update={"high": min(high, 1.0)} if better else {"low": max(low, 1.0)})
+    if effect.gain is not None:
+        ends = {"low": max(_end(effect.gain.low, 0.0), 0.0)} if better else {"high": min(_end(effect.gain.high, 0.0), 0.0)}
+        update["gain"] = effect.gain.model_copy(update=ends)
+    return effect.model_copy(update=update)
+
+
+def _end(value: float | None, otherwise: float) -> float:
+    return otherwise if value is None else value
 
 
 def _contradicts(called: Call | None, gain: Interval) -> bool:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from rlclinic import stats
 from rlclinic.treatment.trial import analysis, outcomes, sequential
 from rlclinic.treatment.trial.analysis import Judged, LookData, Standing
-from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, ArmResult, Effect, EnvironmentLook, EnvironmentResult, Guardrail, Look, Range
+from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, ArmResult, Effect, EnvironmentLook, EnvironmentResult, Guardrail, Look
 from rlclinic.treatment.trial.sequential import (
     BETTER,
     LESS_RELIABLE,
@@ -315,7 +315,7 @@ class SeveralStanding(Standing):
         if test is None:
             return None
         if self.relative:
-            return Interval(*(math.log(end) if end > 0 else -math.inf for end in sequential.invert_ratio(test, limits)))
+            return analysis.as_logs(sequential.invert_ratio(test, limits))
         gaps = []
         for part, unit in zip(self.parts, self._units(), strict=True):
             for theirs, ours in zip(*part.sides(arm), strict=True):
@@ -357,9 +357,7 @@ def effects(standing: SeveralStanding) -> tuple[Effect, ...]:
             "reached": analysis.measure_reached(theirs, ours, judged.limits.better) if all(whole) else None,
             "guardrails": tuple(guards),
         }
-        made = made.model_copy(update=update)
-        held_before = judged.called == "better" and judged.z <= judged.bound
-        found.append(_end_at_no_effect(made) if held_before else made)
+        found.append(made.model_copy(update=update))
     return tuple(found)
 
 
@@ -368,17 +366,6 @@ def _guard_environment(part: Standing, arm: str, environments: int) -> tuple[Gua
     sides = part.concurrent(arm), part.observations(arm)
     final_return = part.plan.whole_budget and part.plan.outcome != "return"
     return outcomes.guardrails(*sides, final_return=final_return, environments=environments)
-
-
-def _end_at_no_effect(effect: Effect) -> Effect:
-    """Intervals of an arm that was shown to be better at an earlier look than the one by which they are made: those of all looks hold
-    together, so what was refused once stays refused."""
-    update: dict[str, Range] = {"improvement": effect.improvement.model_copy(update={"low": max(effect.improvement.low or 0.0, 0.5)})}
-    if effect.ratio is not None:
-        update["ratio"] = effect.ratio.model_copy(update={"high": 1.0 if effect.ratio.high is None else min(effect.ratio.high, 1.0)})
-    if effect.gain is not None:
-        update["gain"] = effect.gain.model_copy(update={"low": max(effect.gain.low or 0.0, 0.0)})
-    return effect.model_copy(update=update)
 
 
 def arm_result(standing: SeveralStanding, arm: str, groups: Sequence[str]) -> ArmResult:

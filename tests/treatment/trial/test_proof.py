@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.proof import environments, fresh, scenarios, trials
+from rlclinic.report import trial as words
 from rlclinic.treatment.trial import analysis, power, sequential
+from rlclinic.treatment.trial import environments as several
 from rlclinic.treatment.trial.sequential import Arrivals, Rule
 
 CASES = 2_000
@@ -196,3 +198,28 @@ def test_the_final_return_is_no_guardrail_where_it_is_what_was_asked():
     for outcome, guarded in (("return", False), ("success", True)):
         standing = trials.find_verdict(trials.make_plan(outcome=outcome, looks=1), lambda name, _: runs[name != "control"])
         assert ("final return" in [guard.name for guard in analysis.effects(standing)[0].guardrails]) is guarded
+
+
+@pytest.mark.parametrize(("called", "factor"), [("better", 0.9), ("worse", 1.1), ("better", 1.1)])
+def test_what_seeds_of_an_extension_showed_by_themselves_has_an_interval_that_ends_at_no_effect(called, factor):
+    standing, times = analysis.Standing(trials.make_plan(looks=1)), np.arange(10, 18) / 10
+    standing.add({name: trials.observe_steps(times * own, 20_000.0) for name, own in (("control", 1.0), ("rx1", factor))})
+    limits = sequential.Bounds(2.9, 2.9)
+    assert standing.ratio("rx1", limits).low < 1.0 < standing.ratio("rx1", limits).high
+    shown = analysis.measure_effect(standing, "rx1", (), analysis.Judged(2.6, 2.5, limits, called, alone=True))
+    if (factor < 1) != (called == "better"):
+        assert shown.ratio is None  # all seeds together point the other way: P(improvement) is said instead
+    elif called == "better":
+        assert (shown.ratio.high, shown.improvement.low) == (1.0, 0.5)
+    else:
+        assert (shown.ratio.low, shown.improvement.high) == (1.0, 0.5)
+
+
+def test_a_ratio_that_no_environment_knows_is_not_called_zero():
+    plan = environments.make_plan(looks=1, per_look=4, futility=False)
+    standing = environments.SeveralStanding(plan)
+    early, never = [trials.observe(20_000, 500.0)] * 4, [trials.observe(None, 0.0)] * 4
+    standing.add_environments([{"control": never, "rx1": early}, {"control": never, "rx1": early}, {"control": never, "rx1": never}])
+    ratio = several.effects(standing)[0].ratio
+    assert ratio.value is None
+    assert words.ratio_text(ratio)
