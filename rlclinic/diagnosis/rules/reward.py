@@ -524,8 +524,9 @@ def training_pays_the_opposite_of_evaluation(case: Case) -> Iterator[Finding]:
     scale = max(deviation, 0.05 * abs(mean), 1e-9)
     # The first training returns are nearly a random policy's as well: they should be about what it gets in evaluation.
     mirrored = min(grade(abs(mean) / scale, 1.0, 2.0), grade(-abs(progress.start + mean) / max(abs(mean), 1e-9), -0.8, -0.4))
-    # Where actions or observations differ in evaluation, the two curves part as well, but not from the first.
-    strength = min(mirrored, 1.0 if judged.share(0.5).median < mean + scale else 0.0)
+    # Where actions or observations differ in evaluation, the two curves part as well, but not from the first. Where chance gets about
+    # as much with either sign, only the curves tell.
+    strength = min(max(mirrored, measures.mirrors_evaluation(case)), 1.0 if judged.share(0.5).median < mean + scale else 0.0)
     if strength <= 0:
         return
     text = (
