@@ -247,12 +247,13 @@ def _unassessable(results: Sequence[RuleResult], cases: Sequence[Case]) -> list[
     # Our own runs log everything that applies to them: what is missing there does not.
     if all(case.ours for case in cases):
         return []
+    watched = all(logging_snippets.is_watched(case.history.series) for case in cases)
     return [
         Unassessable(
             rule=result.rule.id,
             name=result.rule.name,
             missing=tuple(result.missing),
-            paste=logging_snippets.lines(result.missing, cases[0].history.source),
+            paste=logging_snippets.lines(result.missing, cases[0].history.source, watched=watched),
         )
         for result in results
         if result.missing

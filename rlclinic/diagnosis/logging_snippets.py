@@ -82,13 +82,22 @@ _CALLBACKS: Final = {
 _OURS: Final = ("train/sentinel/", "train/metrics/grad_norm/")
 _NOT_THERE: Final = tuple(f"train/sentinel/{name}" for name in ("random_", "fingerprint_optimizer", "fingerprint_random"))
 """What the callback and the recipe leave out: they never step an environment on their own, and know only part of the state."""
+_SENTINEL_LINES: Final = frozenset((*CALLBACK, *_LOOP))
+_SENTINEL_LOGS: Final = tuple(f'log("{prefix}' for prefix in _OURS)
 _RECIPES: Final = {line: place for place, line in enumerate((*CALLBACK, _EVALUATION, *_LOOP))}
 
 
 def recipe(source: str, pasted: Iterable[Iterable[str]]) -> list[str]:
     """Lines for the user's script that make the checks possible: a callback where there is one for its framework, else what to log."""
-    known = _CALLBACKS.get(source)
-    return list(known) if known else most_useful(pasted)
+    known, wanted = _CALLBACKS.get(source), [list(lines) for lines in pasted]
+    # Where no line asks for a sentinel (they are logged already, or another thing is missing), the callback would add nothing.
+    helps = any(line in _SENTINEL_LINES or line.startswith(_SENTINEL_LOGS) for lines in wanted for line in lines)
+    return list(known) if known and helps else most_useful(wanted)
+
+
+def is_watched(names: Iterable[str]) -> bool:
+    """Whether a log holds sentinels already: its script has the callback, and need not be told of it."""
+    return any(name.startswith("train/sentinel/") for name in names)
 
 
 def most_useful(pasted: Iterable[Iterable[str]]) -> list[str]:
@@ -98,12 +107,19 @@ def most_useful(pasted: Iterable[Iterable[str]]) -> list[str]:
     return sorted(counts, key=lambda line: (_RECIPES.get(line, last), not line.startswith("log("), "…" in line, -counts[line], line))
 
 
-def lines(missing: Iterable[str], source: str = "") -> tuple[str, ...]:
-    """What to add to the script (or to the command) for each missing input; `source` is whose log it is, as a History says."""
+def lines(missing: Iterable[str], source: str = "", *, watched: bool = False) -> tuple[str, ...]:
+    """What to add to the script (or to the command) for each missing input; `source` is whose log it is, as a History says.
+
+    `watched`: the log holds sentinels already. What they leave out is not to be had by adding them once more.
+    """
     pasted: list[str] = []
     for name in (option for names in missing for option in names.split(" or ")[:1]):
         ours = name.startswith(_OURS) and not name.startswith(_NOT_THERE)
-        if source == "sb3" and (ours or name.startswith(_CONFIG)):
+        if watched and ours and source in _CALLBACKS:
+            continue
+        if watched and source == "sb3" and name.startswith(_CONFIG):
+            pasted.append(f"# keep the callback's sentinels.json beside the log: it holds {name.removeprefix(_CONFIG)}")
+        elif source == "sb3" and (ours or name.startswith(_CONFIG)):
             pasted += CALLBACK
         elif source == "sb3" and name.startswith("val/"):
             pasted.append(_EVALUATION)

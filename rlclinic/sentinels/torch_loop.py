@@ -95,8 +95,9 @@ class Sentinels:
         elif self._n_actions is not None:
             found |= readings.measure_discrete_actions(given["actions"], self._n_actions)
             if "logprobs" in given:
-                # Minus the mean log-probability of what was done: the entropy, as the rollout's own sample tells it.
-                found["entropy_relative"] = -float(given["logprobs"].mean()) / max(float(np.log(self._n_actions)), 1e-8)
+                # Minus the mean log-probability of what was done: the entropy, as the rollout's own sample tells it; a sample may say more.
+                share = -float(given["logprobs"].mean()) / max(float(np.log(self._n_actions)), 1e-8)
+                found["entropy_relative"] = min(share, 1.0)
         if "terminations" in given and "truncations" in given:
             found |= readings.measure_ends(given["terminations"], given["truncations"], given["returns"], rewards)
         if "final_obs" in given and "reset_obs" in given and len(given["final_obs"]):

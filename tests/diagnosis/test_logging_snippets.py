@@ -43,3 +43,19 @@ def test_the_lines_call_what_there_is() -> None:
     assert all(f"sentinels.{name}(" in source for name in ("rollout", "minibatch", "row"))
     assert list(inspect.signature(torch_loop.Sentinels.minibatch).parameters) == ["self", "ratio", "advantages"]
     assert {"obs", "actions", "advantages", "returns", "values", "rewards"} == set(torch_loop._NEEDED)
+
+
+def test_a_script_that_has_the_callback_already_is_not_told_to_add_it() -> None:
+    missing = ["train/sentinel/adv_std", "val/roll/ep_rew_mean"]
+    watched = logging_snippets.lines(missing, "sb3", watched=logging_snippets.is_watched(["train/sentinel/obs_abs_max"]))
+    assert len(watched) == 1
+    assert watched[0].startswith("EvalCallback(")
+    assert logging_snippets.recipe("sb3", [watched]) == [watched[0]]
+    unwatched = logging_snippets.lines(missing, "sb3", watched=logging_snippets.is_watched(["train/roll/ep_rew_mean"]))
+    assert any("SentinelCallback" in line for line in logging_snippets.recipe("sb3", [unwatched]))
+    assert logging_snippets.lines(["config:algo.gamma"], "sb3", watched=True)[0].startswith("# keep the callback's sentinels.json")
+
+
+def test_the_callback_is_not_advised_for_what_it_does_not_log() -> None:
+    """No check lacks a sentinel: an evaluation is what is missing."""
+    assert logging_snippets.recipe("sb3", [logging_snippets.lines(["val/roll/ep_rew_mean"], "sb3")])[0].startswith("EvalCallback(")

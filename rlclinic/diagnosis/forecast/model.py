@@ -47,6 +47,11 @@ APART: Final = 0.15
 """... or whose training is ahead of its evaluations by this share: what it learns does not count."""
 TOO_EARLY_FOR_A_RATE: Final = 0.85
 """Share of the budget that is left while a rate says nothing about where a run ends."""
+FEWEST_TO_CALL_STILL: Final = 5
+"""Returns without which nobody can say that they have not moved."""
+NO_RATE: Final = 0.01
+"""Share of the way to the threshold: a projection that brings no more is no rate."""
+UNMOVED: Final = "the return has not moved"
 SETTLED: Final = 0.3
 """Share of the budget by which most runs that get there have begun to rise."""
 EARLY: Final = 5.0
@@ -274,14 +279,19 @@ def explain(case: Case, known: Mapping[str, float]) -> str:
     """The two or three things that matter most about the run so far, in words."""
     left = 1 - known["used"]
     parts = [f"{percent(known['now'])} of the way to {say(case.threshold or 0.0)} with {percent(left)} of the budget left"]
-    parts += _signs(known)
-    rate = known["projected"]
+    signs = _signs(known)
+    if len(case.returns) < FEWEST_TO_CALL_STILL:
+        signs = [sign for sign in signs if sign != UNMOVED]
+    parts += signs
+    rate, rises = known["projected"], known["tau"] > 0.3 and UNMOVED not in signs
     if rate >= 1:
         parts.append("at the recent rate it gets there")
-    elif known["tau"] > 0.3 and left > TOO_EARLY_FOR_A_RATE:
+    elif rises and left > TOO_EARLY_FOR_A_RATE:
         parts.append("still rising; too early to say where it ends")
-    elif known["tau"] > 0.3:
-        parts.append(f"still rising; at the recent rate it ends at {percent(max(rate, 0.0))}")
+    elif rises and rate <= known["now"] + NO_RATE:
+        parts.append("still rising; where it ends cannot be said")
+    elif rises:
+        parts.append(f"still rising; at the recent rate it ends at {percent(rate)}")
     elif known["stale"] > 0.5:
         parts.append(f"no better for {percent(known['stale'])} of its steps")
     return "; ".join(parts[:3])
@@ -300,7 +310,7 @@ def _signs(known: Mapping[str, float]) -> list[str]:
         "most units are saturated": known["saturated"] > 0.7,
         "hardly any randomness is left to explore with": known["low_entropy"] > 0.15,
         "all episodes end alike: nothing to learn from": known["episode_spread"] < -2.9,
-        "the return has not moved": known["moved"] < -2.0,
+        UNMOVED: known["moved"] < -2.0,
         "the critic explains nothing": known["explained"] < 0.0,
     }
     return [text for text, seen in signs.items() if seen][:2]

@@ -62,8 +62,8 @@ def is_continuous(case: Case) -> bool:
 def relative_entropy(case: Case) -> Signal:
     """Entropy as a share of the largest possible; empty for continuous actions and where it is unknown.
 
-    Where only the entropy itself was logged, its first value stands for the largest: policies start out random. One that was
-    sure of itself before the first row is still held against a coin's ln 2: no choice has less to choose from.
+    Where only the entropy itself was logged, the largest that was seen stands for it: policies start out random, and one that was
+    sure of itself at first shows later what it could have chosen from. None is held against less than a coin's ln 2.
     """
     known, entropy = case.sentinel("entropy_relative"), case.signal(columns.ENTROPY)
     if is_continuous(case):
@@ -71,7 +71,7 @@ def relative_entropy(case: Case) -> Signal:
     if len(known) or not len(entropy) or entropy.values.min() < 0:
         return known
     first = float(entropy.share(0.0, 0.1).values.max())
-    most = first if first > 0.5 * math.log(2) else math.log(2)
+    most = max(first if first > 0.5 * math.log(2) else math.log(2), float(entropy.values.max()))
     return Signal(entropy.steps, entropy.values / most, entropy.low / most, entropy.high / most, columns.ENTROPY)
 
 

@@ -199,8 +199,10 @@ def read(
     if owner is None:
         # Imported here: reading our own runs must not wait for the formats of others.
         from rlclinic import readers
+        from rlclinic.readers import live
 
-        return None, group_by_config(readers.read(target, threshold=threshold, budget=budget, mapping=list(mapping)))
+        histories = readers.read(target, threshold=threshold, budget=budget, mapping=list(mapping))
+        return None, group_by_config(histories if target == "-" else live.mark_running(histories, Path(target)))
     if isinstance(owner, Group):
         owner.runs = [_ReadOnce(run.path) for run in owner.runs]
     runs = owner.runs if isinstance(owner, Group) else [owner]

@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rlclinic import readers
 from rlclinic.actions import Action
 from rlclinic.diagnosis import columns
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.ops.status import forecast
+from rlclinic.readers import live
 from rlclinic.report.models import Estimate, LiveGroup, LiveMember, Requested, State, StatusReport, state_of
 from rlclinic.runs.history import History
 from rlclinic.runs.listed import describe_run
@@ -128,8 +129,8 @@ class Pace:
 
 def steps_left(members: Sequence[LiveMember]) -> int:
     """Env steps that live runs still have to make."""
-    live = [member for member in members if member.state in ("queued", "running")]
-    return sum(max(0, (member.max_env_steps or 0) - member.env_steps) for member in live)
+    open_runs = [member for member in members if member.state in ("queued", "running")]
+    return sum(max(0, (member.max_env_steps or 0) - member.env_steps) for member in open_runs)
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -207,11 +208,6 @@ def _joint(states: Sequence[State]) -> State:
     return next((state for state in order if state in states), "finished")
 
 
-SILENT_SECONDS: Final = 300.0
-"""A log that nobody has written to for longer belongs to a run that has ended."""
-_MOST_FILES: Final = 500
-
-
 def is_foreign(selector: str, runs_dir: Path) -> bool:
     """Whether a selector is a path to something that no store of ours holds."""
     path = Path(selector)
@@ -222,7 +218,7 @@ def is_foreign(selector: str, runs_dir: Path) -> bool:
 
 def observe_folder(target: str, charts: forecast.Charts, *, threshold: float | None = None, budget: int | None = None) -> list[LiveGroup]:
     """One group for each config among the runs of a folder."""
-    running = _newest(Path(target)) > time.time() - SILENT_SECONDS
+    running = live.is_written(Path(target))
     histories = [_placed(each, running) for each in readers.read(target, threshold=threshold, budget=budget)]
     groups: dict[str, list[History]] = {}
     for each in histories:
@@ -236,20 +232,8 @@ def _placed(history: History, running: bool) -> History:
     """With a state, where the log has none: running while its files change."""
     if history.state != "unknown":
         return history
-    done = history.max_env_steps is not None and (history.env_steps or 0) >= 0.98 * history.max_env_steps
+    done = history.max_env_steps is not None and (history.env_steps or 0) >= live.DONE * history.max_env_steps
     return replace(history, state="finished" if done else "running" if running else "stopped")
-
-
-def _newest(path: Path) -> float:
-    """When something in a folder was last written, in Unix seconds."""
-    files = [path] if path.is_file() else [file for _, file in zip(range(_MOST_FILES), path.rglob("*"), strict=False)]
-    times = []
-    for file in files:
-        try:
-            times.append(file.stat().st_mtime)
-        except OSError:
-            continue
-    return max(times, default=0.0)
 
 
 def _group(target: str, histories: Sequence[History], charts: forecast.Charts) -> LiveGroup:

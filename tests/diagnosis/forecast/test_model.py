@@ -260,3 +260,16 @@ def test_status_imports_neither_torch_nor_scipy_nor_matplotlib() -> None:
         "sys.exit(any(name in sys.modules for name in ('torch', 'scipy', 'matplotlib')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_sentence_about_a_run_does_not_contradict_itself() -> None:
+    few = forecast.forecast(made(rising, used=0.05, rows=2)).reason
+    assert "has not moved" not in few
+    assert "ends at" not in few
+    still = forecast.forecast(made(lambda share: 1.0 + 0.01 * share, used=0.8)).reason
+    assert not ("has not moved" in still and "still rising" in still)
+    for used in (0.3, 0.5, 0.8):
+        said = forecast.forecast(made(lambda share: 20 + 40 * share, used=used)).reason
+        if "ends at" in said:
+            now, end = float(said.split(" %")[0]), float(said.split("ends at ")[1].split(" %")[0])
+            assert end > now, said
