@@ -1,9 +1,8 @@
 """Settings given as `key=value` text, typed by the schema."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
@@ -19,9 +18,6 @@ from rlclinic.config.validation import validate
 from rlclinic.errors import ConfigError, nearest
 
 __all__ = ["algorithm_of", "apply", "set_values"]
-_COUNTED: Final = re.compile(r"(steps|timesteps|buffer_size|learning_starts|interval|capacity)$")
-_SHORT: Final = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG])")
-"""A count in thousands, millions or billions."""
 
 
 def set_values(config: Config, values: Sequence[str]) -> Config:
@@ -68,11 +64,7 @@ def _split(text: str) -> tuple[str, str]:
         raise ConfigError(
             f"`{text}` is not of the form key=value.\n  It cannot be told what to change.\n  Try: ", Change("algo.learning_rate", "1e-4")
         )
-    key, value = key.strip().lstrip("-"), value.strip()
-    if _COUNTED.search(key) and (short := _SHORT.fullmatch(value)):
-        # 60k and 1.5M, as the options for env steps take them.
-        value = f"{float(short[1]) * {'k': 1e3, 'm': 1e6, 'g': 1e9}[short[2].lower()]:.0f}"
-    return key, value
+    return key.strip().lstrip("-"), value.strip()
 
 
 def _set_algorithm(record: dict[str, Any], name: str) -> list[str]:

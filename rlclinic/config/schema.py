@@ -16,6 +16,8 @@ from pydantic.fields import FieldInfo
 __all__ = ["Count", "Kind", "Real", "Refusal", "Shape", "Strict", "flatten", "kind_of", "read_number", "refusal"]
 
 _NUMBER: Final = re.compile(r"[-+]?(\d[\d_]*)?\.?\d[\d_]*\.?([eE][-+]?\d+)?")
+_SHORT: Final = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG])")
+"""A count in thousands, millions or billions."""
 
 
 class Strict(BaseModel):
@@ -72,7 +74,9 @@ def read_number(value: Any) -> Any:
 
 
 def _read_count(value: Any) -> Any:
-    """`1e6` is a whole number to everybody but a YAML parser."""
+    """`1e6` is a whole number to everybody but a YAML parser, and so is `60k`."""
+    if isinstance(value, str) and (short := _SHORT.fullmatch(value.strip())):
+        value = float(short[1]) * {"k": 1e3, "m": 1e6, "g": 1e9}[short[2].lower()]
     value = read_number(value)
     if isinstance(value, float):
         if not math.isfinite(value) or not value.is_integer():
@@ -85,7 +89,7 @@ Real = Annotated[float, BeforeValidator(read_number)]
 """A plain number, equal in a cohort."""
 
 Count = Annotated[int, BeforeValidator(_read_count)]
-"""A whole number; `1e6` and `1_000_000` are accepted."""
+"""A whole number; `1e6`, `1_000_000` and `60k` are accepted."""
 
 Shape = Annotated[Count, Kind.SHAPE]
 """A whole number that decides the program's shape, and so is part of a cohort's key."""

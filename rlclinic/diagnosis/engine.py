@@ -247,7 +247,7 @@ def _unassessable(results: Sequence[RuleResult], cases: Sequence[Case]) -> list[
     # Our own runs log everything that applies to them: what is missing there does not.
     if all(case.ours for case in cases):
         return []
-    watched = all(logging_snippets.is_watched(case.history.series) for case in cases)
+    watched = all(logging_snippets.is_watched(series.name for series in case.history.series.values()) for case in cases)
     return [
         Unassessable(
             rule=result.rule.id,

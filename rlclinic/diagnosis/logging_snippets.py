@@ -95,9 +95,12 @@ def recipe(source: str, pasted: Iterable[Iterable[str]]) -> list[str]:
     return list(known) if known and helps else most_useful(wanted)
 
 
-def is_watched(names: Iterable[str]) -> bool:
-    """Whether a log holds sentinels already: its script has the callback, and need not be told of it."""
-    return any(name.startswith("train/sentinel/") for name in names)
+def is_watched(tags: Iterable[str]) -> bool:
+    """Whether a log holds sentinels already: its script has the callback, and need not be told of it.
+
+    `tags` are the names as the log has them: readers give some of a framework's own columns the name of a sentinel.
+    """
+    return any("sentinel/" in tag for tag in tags)
 
 
 def most_useful(pasted: Iterable[Iterable[str]]) -> list[str]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, get_origin
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints
 from pydantic.fields import FieldInfo
 
 from rlclinic.errors import UsageError
@@ -180,6 +180,15 @@ def read_steps(text: str | int) -> int:
     if not (value >= 1 and value == int(value)):
         raise ValueError(f"{text!r} is not a whole number of at least 1")
     return int(value)
+
+
+def read_position(text: str) -> float:
+    """An env step of a run: 0, 1500, 60k."""
+    return 0.0 if text.strip() in ("0", "0.0") else float(read_steps(text))
+
+
+EnvSteps = Annotated[int, BeforeValidator(lambda value: read_steps(value) if isinstance(value, str) else value)]
+"""A number of env steps in any face: 60k is understood as 60000."""
 
 
 def as_changes(overrides: dict[str, Any] | list[str] | None) -> list[str]:

@@ -295,12 +295,14 @@ def _recommendation(rx: Recommendation, source: str, detail: Detail) -> Card:
             ("expected impact", rx.expected),
             ("risk", rx.risk or "none known"),
             ("priority", rx.priority),
+            ("held back", rx.held_back or ""),
         ]  # fmt: skip
     else:
         risk = f"          risk  {rx.risk}" if rx.risk else ""
         kind, lines = f"RX {rx.number}", [
             ("why", rx.rationale if detail == "short" and rx.rationale != rx.change else ""),
             ("expect", f"{rx.expected}{risk}" if rx.overrides else ""),
+            ("held back", rx.held_back or ""),
             (f"in {source}", rx.foreign or "" if detail == "short" else ""),
         ]  # fmt: skip
     tone = PRIORITY_TONES.get(rx.priority, "quiet")

@@ -618,6 +618,8 @@ class Recommendation(ResultPart):
     """Whether `--rx` takes its number."""
     foreign: str | None = None
     """The same in the words of the framework that the run came from."""
+    held_back: str | None = Field(None, exclude_if=lambda reason: reason is None)
+    """Why it should be tried before it is used."""
 
 
 class Place(ResultPart):

@@ -66,6 +66,7 @@ def describe(result: Prescriptions, *, brief: bool = False) -> list[Block]:
         lines = [("because", rx.rationale), ("seen", evidence)]
         if rx.trialable:
             lines += [("expect", expected), ("risk", rx.risk or ("none known" if brief else ""))]
+            lines += [("held back", rx.held_back or "")]
             lines += [("yaml", "" if brief else written.yaml.replace("\n", "; "))]
             lines += [("set", Change.typed(written.overrides, quoted=True)), *written.foreign.items()]
         kept = [(label, text) for label, text in lines if text]

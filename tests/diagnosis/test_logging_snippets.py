@@ -51,7 +51,7 @@ def test_a_script_that_has_the_callback_already_is_not_told_to_add_it() -> None:
     assert len(watched) == 1
     assert watched[0].startswith("EvalCallback(")
     assert logging_snippets.recipe("sb3", [watched]) == [watched[0]]
-    unwatched = logging_snippets.lines(missing, "sb3", watched=logging_snippets.is_watched(["train/roll/ep_rew_mean"]))
+    unwatched = logging_snippets.lines(missing, "sb3", watched=logging_snippets.is_watched(["rollout/ep_rew_mean", "train/n_updates"]))
     assert any("SentinelCallback" in line for line in logging_snippets.recipe("sb3", [unwatched]))
     assert logging_snippets.lines(["config:algo.gamma"], "sb3", watched=True)[0].startswith("# keep the callback's sentinels.json")
 

@@ -99,3 +99,11 @@ def test_env_steps_are_read_as_people_type_them(text: str | int, steps: int) -> 
 def test_what_is_no_number_of_env_steps_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="number"):
         read_steps(text)
+
+
+def test_env_steps_may_be_typed_short_in_every_face() -> None:
+    assert TrainRequest(max_env_steps="60k").max_env_steps == 60_000  # type: ignore[arg-type]
+    assert body_of(TrainRequest)(max_env_steps="1.5M").max_env_steps == 1_500_000
+    assert TrialRequest(max_env_steps=60_000).max_env_steps == 60_000
+    with pytest.raises(ValueError, match="60q"):
+        TrainRequest(max_env_steps="60q")  # type: ignore[arg-type]

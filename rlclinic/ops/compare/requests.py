@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from rlclinic.comparison.regression import Outcome
-from rlclinic.ops.request import MAP, SET, STEPS, Cli, Http, Mcp, Request
+from rlclinic.ops.request import MAP, SET, STEPS, Cli, EnvSteps, Http, Mcp, Request
 
 
 class CompareRequest(Request):
@@ -23,7 +23,7 @@ class CompareRequest(Request):
     """Every two of them, instead of all against the first."""
     threshold: float | None = None
     """The return that counts as solved, where the runs do not say."""
-    budget: Annotated[int | None, STEPS] = None
+    budget: Annotated[EnvSteps | None, STEPS] = None
     """Planned env steps, where the log does not say."""
     mapping: Annotated[list[str], MAP] = Field(default_factory=list)
     """What a column of a foreign log is. Repeatable."""

@@ -36,6 +36,7 @@ def _of_prescription(rx: Prescription) -> Recommendation:
         risk=rx.risk,
         prescribed=True,
         foreign=rx.foreign,
+        held_back=rx.held_back,
     )
 
 

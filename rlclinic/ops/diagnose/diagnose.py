@@ -327,6 +327,8 @@ def _treatments(owner: Run | Group, first: Recommendation) -> list[Action]:
     where = group.runs_dir_of(owner)
     if len(first.overrides) == 1 and first.overrides[0].startswith("run.max_env_steps="):
         return [Action("train", resume=owner.id, max_env_steps=first.overrides[0].partition("=")[2], runs_dir=where)]
+    if first.prescribed and first.held_back is not None:
+        return [Action("trial", owner.id, rx=first.number, runs_dir=where)]
     if first.prescribed:
         return [Action("trial", owner.id, rx=first.number, runs_dir=where), Action("train", owner.id, rx=first.number, runs_dir=where)]
     return [Action("train", owner.id, set=list(first.overrides), runs_dir=where)]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rlclinic.ops.request import MAP, SET, STEPS, THRESHOLD, Cli, Http, Mcp, Request
+from rlclinic.ops.request import MAP, SET, STEPS, THRESHOLD, Cli, EnvSteps, Http, Mcp, Request
 
 TARGET = Mcp("run_id", "Run or group (id, prefix, @last, @best), or another framework's logs.")
 
@@ -26,7 +26,7 @@ class DiagnoseRequest(Request):
     """A run, a group, another framework's folder or file, or - for a log on stdin."""
     threshold: Annotated[float | None, THRESHOLD] = None
     """The return that counts as solved, where the log does not say."""
-    budget: Annotated[int | None, STEPS, Mcp("budget_env_steps", "Planned env steps.")] = None
+    budget: Annotated[EnvSteps | None, STEPS, Mcp("budget_env_steps", "Planned env steps.")] = None
     """Planned env steps, where the log does not say."""
     mapping: Annotated[list[str], MAP] = Field(default_factory=list)
     """What a column of a foreign log is. Repeatable."""
@@ -66,7 +66,7 @@ class PrescribeRequest(Request):
     """Also in the words of sb3, cleanrl or gymnasium-solver."""
     threshold: Annotated[float | None, THRESHOLD] = None
     """The return that counts as solved, where the log does not say."""
-    budget: Annotated[int | None, STEPS] = None
+    budget: Annotated[EnvSteps | None, STEPS] = None
     """Planned env steps, where the log does not say."""
     mapping: Annotated[list[str], MAP] = Field(default_factory=list)
     """What a column of a foreign log is. Repeatable."""

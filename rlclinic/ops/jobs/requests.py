@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from rlclinic.ops.request import Cli, Http, Mcp, Request
+from rlclinic.ops.request import Cli, EnvSteps, Http, Mcp, Request
 
 HOUR: Final = 3600.0
 
@@ -23,7 +23,7 @@ class StartRequest(Request):
 class BudgetRequest(Request):
     """How much agents may train in a store; nothing: how much of it is left."""
 
-    env_steps: Annotated[int | None, Cli(steps=True, metavar="N")] = Field(None, ge=0)
+    env_steps: Annotated[EnvSteps | None, Cli(steps=True, metavar="N")] = Field(None, ge=0)
     """Env steps that agents may use in this store, all together."""
     wall: Annotated[str | None, Cli(metavar="TIME")] = None
     """Time that their trainings may take, all together: 90min, 2h."""

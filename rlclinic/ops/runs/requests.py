@@ -6,7 +6,22 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
-from rlclinic.ops.request import CHANGES, MAP, OVERRIDES, RUN_ID, SELECTOR, SET, STEPS, THRESHOLD, Cli, Http, Mcp, Request
+from rlclinic.ops.request import (
+    CHANGES,
+    MAP,
+    OVERRIDES,
+    RUN_ID,
+    SELECTOR,
+    SET,
+    STEPS,
+    THRESHOLD,
+    Cli,
+    EnvSteps,
+    Http,
+    Mcp,
+    Request,
+    read_position,
+)
 
 SAMPLED = Cli("--sampled", default=False, read=operator.not_, help="Sample actions as in training, instead of the most likely ones.")
 CHECKPOINT = r"^(@best|@last|[0-9]{1,15})$"
@@ -147,7 +162,7 @@ class ImportRequest(Request):
     """The group's id; without it one is made up."""
     threshold: Annotated[float | None, THRESHOLD] = None
     """The return that counts as solved, where the log does not say."""
-    budget: Annotated[int | None, STEPS, Mcp("budget_env_steps", "")] = None
+    budget: Annotated[EnvSteps | None, STEPS, Mcp("budget_env_steps", "")] = None
     """Planned env steps, where the log does not say."""
     mapping: Annotated[list[str], MAP] = Field(default_factory=list)
     """What a column of a foreign log is. Repeatable."""
@@ -171,7 +186,9 @@ class MetricsRequest(Request):
         Mcp("metric_names", 'Names or parts of them: ["kl", "val/roll/ep_rew_mean"].'),
     ] = Field(default_factory=list)
     """Columns, or parts of their names."""
-    from_step: Annotated[float, Mcp(doc="Env step to begin with; next_cursor gives what is new.", ge=0)] = Field(0.0, ge=0)
+    from_step: Annotated[
+        float, Cli(type=str, default="0", read=read_position), Mcp(doc="Env step to begin with; next_cursor gives what is new.", ge=0)
+    ] = Field(0.0, ge=0)
     """From this env step on."""
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from rlclinic.ops.request import RUN_ID, SELECTOR, SET, STEPS, Change, Http, Mcp, Request, as_changes
+from rlclinic.ops.request import RUN_ID, SELECTOR, SET, STEPS, Change, EnvSteps, Http, Mcp, Request, as_changes
 
 NAME = r"^[A-Za-z0-9@][A-Za-z0-9._@~-]{0,80}$"
 """A run or group as an address has it: no path is one."""
@@ -17,7 +17,7 @@ class StatusRequest(Request):
     """A run or group, or another framework's folder or log; none: all that are training."""
     threshold: float | None = None
     """The return that counts as solved, where the log does not say."""
-    budget: Annotated[int | None, STEPS] = None
+    budget: Annotated[EnvSteps | None, STEPS] = None
     """Planned env steps, where the log does not say."""
 
 

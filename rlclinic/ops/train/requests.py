@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rlclinic.ops.request import CHANGES, MOST_STEPS, OVERRIDES, RUN_STEPS, SET, STEPS, Cli, Http, Mcp, Request
+from rlclinic.ops.request import CHANGES, MOST_STEPS, OVERRIDES, RUN_STEPS, SET, STEPS, Cli, EnvSteps, Http, Mcp, Request
 
 
 class TrainRequest(Request):
@@ -30,7 +30,7 @@ class TrainRequest(Request):
         Mcp(doc="Prescription of the group, applied untried.", ge=1),
     ] = Field(None, ge=1)
     """A prescription for `ref`, by its number, untried."""
-    max_env_steps: Annotated[int | None, STEPS, MOST_STEPS, RUN_STEPS] = Field(None, ge=1)
+    max_env_steps: Annotated[EnvSteps | None, STEPS, MOST_STEPS, RUN_STEPS] = Field(None, ge=1)
     """Budget in env steps."""
     resume: Annotated[
         str | None, Cli(metavar="RUN|GROUP", complete="run"), Http(max_length=200), Mcp(doc="Run or group to go on with.")

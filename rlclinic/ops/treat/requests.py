@@ -16,6 +16,7 @@ from rlclinic.ops.request import (
     STEPS,
     THRESHOLD,
     Cli,
+    EnvSteps,
     Http,
     Mcp,
     Request,
@@ -155,7 +156,7 @@ class TrialRequest(Request):
     """Ask a question again at the whole alpha; else a repeat is charged for the times before."""
     seed0: int | None = Field(None, ge=0)
     """The first seed (unused ones): repeats a trial."""
-    max_env_steps: Annotated[int | None, STEPS, MOST_STEPS, RUN_STEPS] = Field(None, ge=1)
+    max_env_steps: Annotated[EnvSteps | None, STEPS, MOST_STEPS, RUN_STEPS] = Field(None, ge=1)
     """Env steps of each run."""
     threshold: Annotated[float | None, THRESHOLD] = None
     """The return that counts as solved, where it is not known."""
@@ -218,7 +219,7 @@ class RaceRequest(Request):
     per_round: Annotated[int, Http(ge=3, le=64)] = PER_ROUND
     """Seeds of a batch."""
     budget: Annotated[
-        int | None,
+        EnvSteps | None,
         Cli(steps=True, metavar="N", help="Env steps that everything may take: 3M. Never more."),
         MOST_STEPS,
     ] = Field(None, ge=1)
@@ -233,7 +234,7 @@ class RaceRequest(Request):
     """Ask a question again at the whole alpha; else a repeat is charged for the times before."""
     seed0: int | None = Field(None, ge=0)
     """The first seed (unused ones): repeats a race."""
-    max_env_steps: Annotated[int | None, STEPS, MOST_STEPS] = Field(None, ge=1)
+    max_env_steps: Annotated[EnvSteps | None, STEPS, MOST_STEPS] = Field(None, ge=1)
     """Env steps of each run."""
     threshold: float | None = None
     """The return that counts as solved, where it is not known."""
@@ -263,7 +264,7 @@ class OptimizeRequest(Request):
     target: Annotated[str, Cli(argument=True, complete="run"), Http(max_length=200), Mcp("run_id", "Group, or ENV:VARIANT.")] = "@last"
     """A group (@last), or ENV:VARIANT."""
     budget: Annotated[
-        int,
+        EnvSteps,
         Cli(steps=True, metavar="N", default=None, help="Env steps that everything may take: 3M."),
         MOST_STEPS,
         Mcp("budget_env_steps", "For everything, the confirmation included.", ge=1),
@@ -271,7 +272,7 @@ class OptimizeRequest(Request):
     """Env steps that everything may take, the confirmation included."""
     outcome: Annotated[SearchOutcome, Cli("--for"), Http(), Mcp(doc="steps, wall, return or stability.")] = "steps"
     """Fewer env steps, less time, less spread, or a higher return."""
-    run_env_steps: Annotated[int | None, Cli(steps=True, metavar="N"), MOST_STEPS, RUN_STEPS] = Field(None, ge=1)
+    run_env_steps: Annotated[EnvSteps | None, Cli(steps=True, metavar="N"), MOST_STEPS, RUN_STEPS] = Field(None, ge=1)
     """Length of one run."""
     changes: Annotated[list[str], SET, CHANGES, OVERRIDES] = Field(default_factory=list)
     """KEY=VALUE settings."""

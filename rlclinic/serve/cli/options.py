@@ -192,8 +192,8 @@ def _parameter(field: "RequestField") -> inspect.Parameter:
     default = field.default if mark.default is UNSET else mark.default
     if field.repeats:
         kind, default = kind | None, None
-    if mark.default is None and mark.steps:
-        kind = int | None
+    if mark.steps:
+        kind = int | None if default is None else int
     kind, default = _with_choices(field.name, kind, default)
     about: dict[str, Any] = {"help": mark.help or field.info.description, "metavar": mark.metavar}
     if mark.complete is not None:

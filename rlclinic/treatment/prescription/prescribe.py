@@ -71,7 +71,10 @@ def make_prescriptions(
     found += _together(found, known) if together else []
     scored = sorted(found, key=lambda each: (-_score(each, known, effects), each.place))
     chosen = _distinct(scored)[:most]
-    return [_prescription(number, each, diagnosis, chart, known, effects, histories) for number, each in enumerate(chosen, 1)]
+    made = [_prescription(number, each, diagnosis, chart, known, effects, histories) for number, each in enumerate(chosen, 1)]
+    # What is held back comes last: nobody should use it because it stands first.
+    made.sort(key=lambda rx: rx.held_back is not None)
+    return [rx.model_copy(update={"number": number}) for number, rx in enumerate(made, 1)]
 
 
 # ── candidates ──
@@ -246,6 +249,7 @@ def _prescription(
     expected = effects.expect(each.cause.id, each.changes, config) if effects is not None and config is not None and each.changes else None
     current = {setting: chart.settings.get(setting) for setting in each.changes}
     source = histories[0].source if histories else "rlclinic"
+    held_back = _hold_back(each, diagnosis, chart) if expected is None and each.changes else None
     return Prescription(
         number=number,
         cause=each.cause.id,
@@ -257,9 +261,24 @@ def _prescription(
         expected=expected,
         effect=effect_class(expected),
         risk=each.risk,
-        priority=_priority(each, diagnosis),
+        priority="low" if held_back is not None else _priority(each, diagnosis, known=expected is not None),
+        held_back=held_back,
         foreign=frameworks.spell(each.changes, source, config) if each.changes else None,
     )
+
+
+def _hold_back(each: Candidate, diagnosis: Diagnosis, chart: Chart) -> str | None:
+    """Why a change should be tried before it is used; None where it need not.
+
+    Nobody has recorded what it does, nothing but a setting speaks for it, and the runs get better as they are: such a change may as well
+    make them worse.
+    """
+    rules = {finding.rule: finding for finding in diagnosis.findings}
+    proofs = [proof for rule in each.cause.rules if rule in rules for proof in rules[rule].evidence]
+    learning = [case.standing not in ("stuck", "failed", "early", "unknown") for case in chart.cases]
+    if not proofs or not all(proof.series.startswith("config:") for proof in proofs) or 2 * sum(learning) < len(learning):
+        return None
+    return "no trial of it is recorded, only a setting speaks for it, and the runs learn without it: prove it before it is used"
 
 
 def _advice(each: Candidate) -> str:
@@ -287,12 +306,16 @@ def _evidence(cause: Cause, diagnosis: Diagnosis) -> tuple[str, ...]:
     return tuple(f"{rule}: {found[rule].text}" for rule in cause.rules if rule in found)[:3]
 
 
-def _priority(each: Candidate, diagnosis: Diagnosis) -> Priority:
-    """critical: without it nothing is learned; high: a likely cause; medium: a second choice; low: it does well already."""
+def _priority(each: Candidate, diagnosis: Diagnosis, *, known: bool) -> Priority:
+    """critical: without it nothing is learned; high: a likely cause; medium: a second choice; low: it does well already.
+
+    A change of a setting of which nobody has recorded what it does (not `known`) is never critical.
+    """
     if each.cause.kind == "nothing wrong" or diagnosis.verdict == "SOLVED":
         return "low"
     level = 0 if each.cause.severity.value == "high" and each.cause.probability >= 0.5 and diagnosis.verdict != "PARTLY SOLVED" else 1
     level += each.cause.probability < 0.3
+    level = max(level, 1) if each.changes and not known else level
     return _PRIORITIES[min(level + (each.place > 0), 3)]
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from rlclinic.config import Config, set_values
 from rlclinic.errors import UsageError
@@ -102,6 +102,8 @@ class Prescription(BaseModel):
     priority: Priority
     foreign: str | None = None
     """The same in the words of the framework that the run came from."""
+    held_back: str | None = Field(None, exclude_if=lambda reason: reason is None)
+    """Why it should be tried before it is used; None where what is known speaks for it."""
 
     @property
     def trialable(self) -> bool:

@@ -714,3 +714,18 @@ def test_a_run_that_was_stopped_is_to_go_on_with_its_settings_as_they_are():
 def test_a_reward_that_is_gamed_is_not_treated_with_more_steps() -> None:
     """More training makes the agent better at what it is paid for."""
     assert [causes.known()[id].doses for id in ("reward-gamed", "success-not-paid")] == [(), ()]
+
+
+def test_a_change_that_only_a_setting_speaks_for_is_held_back_from_runs_that_learn() -> None:
+    """SB3's DQN renews its target every 10,000 steps: in a short run that is five times, and nobody has recorded that more often helps."""
+    stuck = builders.setting(builders.q_learner(), algo__target_update_interval=6000)  # its threshold is far out of reach
+    slow = replace(stuck, threshold=510.0)
+    found = engine.diagnose([slow])
+    assert found.causes[0].id == "target-not-updated"
+    given = make_prescriptions(found, [slow], None, None)
+    held = [rx for rx in given if rx.changes]
+    assert held
+    assert all(rx.held_back and rx.priority == "low" for rx in held)
+    urgent = make_prescriptions(engine.diagnose([stuck]), [stuck], None, None)
+    assert all(rx.held_back is None for rx in urgent)
+    assert urgent[0].priority == "high"  # not critical: nobody has recorded what it does
