@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final
 
 from rlclinic import plain_files
 from rlclinic.readers.trackers.protobuf import BYTES, FIXED32, FIXED64, VARINT, Damaged, find_messages, read_fields
-from rlclinic.runs.events import masked_crc
+from rlclinic.runs.export.events import masked_crc
 
 NAME: Final = "tfevents"
 MAX_RECORD_BYTES: Final = 32 << 20

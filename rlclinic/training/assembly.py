@@ -16,7 +16,7 @@ from rlclinic.actions import Action, Change
 from rlclinic.config import Config
 from rlclinic.config.corrections import CORRECTIONS, refusal
 from rlclinic.errors import ConfigError, RunError
-from rlclinic.runs.events import EventFile
+from rlclinic.runs.export.events import EventFile
 from rlclinic.runs.record import Run
 from rlclinic.runs.writer import RunWriter
 from rlclinic.training import envs, optim, replay_assembly, rows

@@ -14,7 +14,7 @@ from rlclinic.actions import Action
 from rlclinic.config import Config, Schedule, kl_adapted, numbers, set_values, value_at
 from rlclinic.errors import ConfigError, RunError
 from rlclinic.runs import outcome
-from rlclinic.runs.events import EventFile
+from rlclinic.runs.export.events import EventFile
 from rlclinic.runs.record import Run
 from rlclinic.runs.writer import RunWriter
 from rlclinic.training.algos.hyperparameters import Hyperparameters

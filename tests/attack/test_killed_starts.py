@@ -11,7 +11,8 @@ from rlclinic.config import files, set_values
 from rlclinic.ops.jobs import models, start, worker
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.treat.requests import OptimizeRequest, RaceRequest, SensitivityRequest, TrialRequest
-from rlclinic.runs import disk, job_queue, jobs, questions, trials
+from rlclinic.runs import disk, jobs, questions, trials
+from rlclinic.runs.database import job_queue
 from rlclinic.runs.store import Store
 from rlclinic.treatment.race import conduct as races
 from rlclinic.treatment.sensitivity import study

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from rlclinic.errors import UsageError
 from rlclinic.ops.jobs import models, progress, start
 from rlclinic.ops.train.requests import TrainRequest
-from rlclinic.runs import job_queue
+from rlclinic.runs.database import job_queue
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
 from tests.ops.jobs.test_start import Processes, kill, processes, two_cores  # noqa: F401 — fixtures

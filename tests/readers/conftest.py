@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlclinic.runs.events import EventFile
+from rlclinic.runs.export.events import EventFile
 
 SAMPLES = Path(__file__).parent / "samples"
 CopySample = Callable[..., Path]

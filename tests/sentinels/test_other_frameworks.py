@@ -18,7 +18,7 @@ from gymnasium import spaces
 
 from rlclinic import metrics, readers
 from rlclinic.errors import UsageError
-from rlclinic.runs.events import EventFile
+from rlclinic.runs.export.events import EventFile
 from rlclinic.sentinels import rllib, skrl, tianshou, torchrl
 from rlclinic.sentinels.transitions import Transitions
 

@@ -16,7 +16,8 @@ from rlclinic.ops.jobs.models import Job, Planned
 from rlclinic.ops.status import status
 from rlclinic.report.daily_report import LedgerLine
 from rlclinic.report.models import EvaluationResult, Requested, Result
-from rlclinic.runs import job_queue, jobs, lock
+from rlclinic.runs import jobs, lock
+from rlclinic.runs.database import job_queue
 from rlclinic.runs.store import Store
 
 # Stopping a run must not wait for what adopting or importing needs.

@@ -27,7 +27,8 @@ from rlclinic.ops.train import machine
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.treat.requests import OptimizeRequest, RaceRequest, SensitivityRequest, TrialRequest
 from rlclinic.report.daily_report import LedgerLine
-from rlclinic.runs import job_queue, jobs, lock
+from rlclinic.runs import jobs, lock
+from rlclinic.runs.database import job_queue
 from rlclinic.runs.store import Store
 
 WORKER: Final = "rlclinic.ops.jobs.worker"

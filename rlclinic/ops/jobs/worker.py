@@ -24,7 +24,8 @@ from rlclinic.ops.treat import optimize, race, sensitivity, trial
 from rlclinic.report.format import duration, number
 from rlclinic.report.race import describe_verdict
 from rlclinic.report.trial import effect_text, headline
-from rlclinic.runs import job_queue, jobs, launcher_status, lock
+from rlclinic.runs import jobs, launcher_status, lock
+from rlclinic.runs.database import job_queue
 from rlclinic.runs.store import Store
 
 BEAT_SECONDS = 2.0

@@ -1,1 +1,1 @@
-"""An index over the run folders in SQLite."""
+"""An index over the run folders, and the queue of jobs, in SQLite."""

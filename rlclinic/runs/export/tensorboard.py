@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from rlclinic.runs import disk
-from rlclinic.runs.events import EventFile
+from rlclinic.runs.export.events import EventFile
 from rlclinic.runs.export.rows import read_rows, read_settings
 from rlclinic.runs.record import Run
 

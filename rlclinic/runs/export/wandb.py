@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rlclinic.runs import disk
-from rlclinic.runs.events import encode_bytes, encode_varint
+from rlclinic.runs.export.events import encode_bytes, encode_varint
 from rlclinic.runs.export.rows import read_rows, read_settings, summarize
 from rlclinic.runs.notes import read
 from rlclinic.runs.record import Run

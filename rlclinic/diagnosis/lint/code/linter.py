@@ -8,9 +8,10 @@ from typing import Final
 from rlclinic.diagnosis.findings import Evidence, Finding, Part, Remedy, Severity
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.checks import Check
-from rlclinic.diagnosis.lint.code import semantics, sources
+from rlclinic.diagnosis.lint.code import sources
 from rlclinic.diagnosis.lint.code.script import Script, Spot, position
 from rlclinic.diagnosis.lint.code.sources import Source
+from rlclinic.diagnosis.lint.code.symbolic import semantics
 from rlclinic.errors import UsageError
 
 LONGEST_WAIVED: Final = 8

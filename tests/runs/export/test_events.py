@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rlclinic.runs.events import EventFile, masked_crc
+from rlclinic.runs.export.events import EventFile, masked_crc
 
 
 def test_the_checksum_is_crc32c_masked() -> None:

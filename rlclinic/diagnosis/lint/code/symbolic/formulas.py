@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rlclinic.diagnosis.lint.code import words
-from rlclinic.diagnosis.lint.code.execution import Event, Execution, Items, Record, Symbol, Table, Value
 from rlclinic.diagnosis.lint.code.script import Script, position
+from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Table, Value
 
 MOST_PARTS: Final = 600
 PASSING: Final = frozenset(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rlclinic.errors import RunError
-from rlclinic.runs import job_queue
-from rlclinic.runs.job_queue import Claim, LeaseLost
+from rlclinic.runs.database import job_queue
+from rlclinic.runs.database.job_queue import Claim, LeaseLost
 from rlclinic.runs.store import Store
 
 HOST = "here"

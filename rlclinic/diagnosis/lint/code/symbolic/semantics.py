@@ -9,10 +9,10 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import agents, formulas, sizes
-from rlclinic.diagnosis.lint.code.execution import Event, Execution, Items, Record, Symbol, Value
-from rlclinic.diagnosis.lint.code.formulas import Term, asked, called, execution, flag, gradient, role, root, terms
 from rlclinic.diagnosis.lint.code.script import Script, Spot
+from rlclinic.diagnosis.lint.code.symbolic import agents, formulas, sizes
+from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
+from rlclinic.diagnosis.lint.code.symbolic.formulas import Term, asked, called, execution, flag, gradient, role, root, terms
 
 FEWEST_KEPT: Final = 500
 _SQUARES: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss"})

@@ -4,10 +4,11 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import formulas, words
-from rlclinic.diagnosis.lint.code.execution import Execution, Symbol, Value
-from rlclinic.diagnosis.lint.code.formulas import called, execution
+from rlclinic.diagnosis.lint.code import words
 from rlclinic.diagnosis.lint.code.script import Script, Spot
+from rlclinic.diagnosis.lint.code.symbolic import formulas
+from rlclinic.diagnosis.lint.code.symbolic.execution import Execution, Symbol, Value
+from rlclinic.diagnosis.lint.code.symbolic.formulas import called, execution
 
 ALGORITHMS: Final = frozenset({"PPO", "A2C", "DQN", "SAC", "TD3", "DDPG", "TQC", "QRDQN", "TRPO", "RecurrentPPO", "MaskablePPO"})
 _ACTOR_CRITICS: Final = frozenset({"SAC", "TD3", "DDPG", "TQC"})

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import formulas
-from rlclinic.diagnosis.lint.code.execution import Items, Symbol, Value
-from rlclinic.diagnosis.lint.code.formulas import called
+from rlclinic.diagnosis.lint.code.symbolic import formulas
+from rlclinic.diagnosis.lint.code.symbolic.execution import Items, Symbol, Value
+from rlclinic.diagnosis.lint.code.symbolic.formulas import called
 
 _KEEPING: Final = frozenset(
     {"to", "float", "cpu", "cuda", "numpy", "detach", "clone", "astype", "as_tensor", "tensor", "FloatTensor", "from_numpy", "array",
