@@ -46,7 +46,7 @@ SAY_OPTIONS = {
     "rlclinic/ops/operations.py",
     "rlclinic/ops/jobs/audited.py",
     "rlclinic/ops/runs/video.py",
-    "rlclinic/runs/films.py",
+    "rlclinic/runs/recording/films.py",
     "rlclinic/launch/local.py",
     "rlclinic/training/__main__.py",
 }

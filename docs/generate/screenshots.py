@@ -20,8 +20,8 @@ from urllib.error import URLError
 
 from rlclinic.ops.diagnose.diagnose import examine_group
 from rlclinic.runs import studies, trials
-from rlclinic.runs.films import find_newest
 from rlclinic.runs.record import Group
+from rlclinic.runs.recording.films import find_newest
 from rlclinic.runs.store import Store
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "screenshots"

@@ -16,11 +16,12 @@ from rlclinic.actions import Action
 from rlclinic.config import Config
 from rlclinic.errors import NotFound, UsageError
 from rlclinic.runs.record import Run
-from rlclinic.training import assembly, envs, evaluation, films
+from rlclinic.training import assembly, envs, evaluation
 from rlclinic.training.checkpoints import files, snapshot
 from rlclinic.training.envs import atari, making, native, spaces
 from rlclinic.training.evaluation import Evaluation
-from rlclinic.training.films import Episode
+from rlclinic.training.recording import films
+from rlclinic.training.recording.films import Episode
 
 
 class Policy:

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from rlclinic.runs import histograms
 from rlclinic.runs.goal import make_goal
+from rlclinic.runs.recording import histograms
 from rlclinic.training import compaction, evaluation, failures, pending_row, rows
 from rlclinic.training.assembly import Cohort, provenance
 from rlclinic.training.checkpoints import files, snapshot
@@ -85,7 +85,7 @@ def train(session: Session) -> None:
         )
         sentinels = iterate(session, row_due=row_due, costly=due["costly"], testimony=due["testimony"])  # collect and learn
         if film_due and not session.films_refused:
-            from rlclinic.training import films  # with Gymnasium, whose import takes a quarter of a second
+            from rlclinic.training.recording import films  # with Gymnasium, whose import takes a quarter of a second
 
             films.record(session)
         if not row_due:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from rlclinic.runs import films as film_files
-from rlclinic.runs import histograms as histogram_files
 from rlclinic.runs.record import Run
-from rlclinic.training import histograms
+from rlclinic.runs.recording import films as film_files
+from rlclinic.runs.recording import histograms as histogram_files
 from rlclinic.training import policy as policies
 from rlclinic.training.__main__ import train_runs
+from rlclinic.training.recording import histograms
 from tests.training.cohorts import Interrupted, assert_same_run, interrupt_at, make_config, train
 
 BOTH = {"film_every_env_steps": 64, "histograms_every_env_steps": 32, "eval_every_env_steps": 64, "checkpoint_every_env_steps": 64}

@@ -14,8 +14,9 @@ from rlclinic.config import files
 from rlclinic.config.overrides import set_values
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.report.models import EvaluationResult
-from rlclinic.runs import env_code, films
+from rlclinic.runs import env_code
 from rlclinic.runs.record import Checkpoint, Group, Run
+from rlclinic.runs.recording import films
 from rlclinic.runs.store import Store
 
 if TYPE_CHECKING:

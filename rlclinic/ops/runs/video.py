@@ -9,9 +9,10 @@ from typing import Final, Literal
 from rlclinic.errors import NotFound, RunError, UsageError
 from rlclinic.ops.runs import warm_process
 from rlclinic.report.models import Result, ResultPart
-from rlclinic.runs import disk, histograms
-from rlclinic.runs.films import FOLDER, KINDS, ffmpeg, write
+from rlclinic.runs import disk
 from rlclinic.runs.record import Run
+from rlclinic.runs.recording import histograms
+from rlclinic.runs.recording.films import FOLDER, KINDS, ffmpeg, write
 from rlclinic.runs.store import Store
 
 __all__ = ["FOLDER", "Film", "FilmList", "Histograms", "ffmpeg", "film", "list_films", "list_histograms", "settle", "write"]

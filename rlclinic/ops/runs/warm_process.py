@@ -86,7 +86,7 @@ def stop() -> None:
 
 def main() -> None:
     """Import what takes long, then record episodes, each in a fork, until nobody asks any more."""
-    for name in ("rlclinic.training.films", "rlclinic.training.policy", "PIL.GifImagePlugin"):
+    for name in ("rlclinic.training.recording.films", "rlclinic.training.policy", "PIL.GifImagePlugin"):
         importlib.import_module(name)
     parent, asked = os.getppid(), time.monotonic()
     while os.getppid() == parent and time.monotonic() - asked < IDLE_SECONDS:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from rlclinic.training import failures, histograms, members
+from rlclinic.training import failures, members
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines.captured_replay import CapturedReplay
@@ -17,6 +17,7 @@ from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.envs.native.engine import NativeEnv
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
+from rlclinic.training.recording import histograms
 from rlclinic.training.sentinels import environment, off_policy_sentinels
 from rlclinic.training.sentinels.off_policy_sentinels import Seen
 

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from rlclinic.training import failures, histograms, members
+from rlclinic.training import failures, members
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.engines.captured import Captured
 from rlclinic.training.engines.eager import Engine
 from rlclinic.training.loops import on_policy
 from rlclinic.training.loops.on_policy import Learner, Plan
 from rlclinic.training.pending_row import CapturedOutcome
+from rlclinic.training.recording import histograms
 from rlclinic.training.sentinels import environment, on_policy_sentinels
 from rlclinic.training.sentinels.on_policy_sentinels import Seen
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rlclinic.ops.runs import video, warm_process
-from rlclinic.runs.films import FOLDER
+from rlclinic.runs.recording.films import FOLDER
 from rlclinic.runs.store import Store
 from tests.training.cohorts import make_config, train
 

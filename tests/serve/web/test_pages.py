@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from rlclinic.config import files
-from rlclinic.runs import films, histograms, notes
+from rlclinic.runs import notes
+from rlclinic.runs.recording import films, histograms
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
 from tests.ops.recorded import record_group

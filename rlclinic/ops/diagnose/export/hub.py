@@ -7,8 +7,9 @@ from typing import Final
 from rlclinic.actions import Action
 from rlclinic.ops.diagnose.export.page import render_page
 from rlclinic.report.format import number, percent, plural, short
-from rlclinic.runs import disk, films
+from rlclinic.runs import disk
 from rlclinic.runs.record import METRICS, Group, Run
+from rlclinic.runs.recording import films
 
 POLICY: Final = "policy.safetensors"
 

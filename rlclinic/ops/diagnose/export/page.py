@@ -11,8 +11,9 @@ from rlclinic.ops.diagnose import diagnose
 from rlclinic.report import evidence, group
 from rlclinic.report.charts import panel
 from rlclinic.report.document import Block, Code, Figure, Figures, Heading, Table, Text
-from rlclinic.runs import films, history, notes
+from rlclinic.runs import history, notes
 from rlclinic.runs.record import Group, Run
+from rlclinic.runs.recording import films
 
 MOST_PANELS: Final = 80
 MOST_FILM_BYTES: Final = 5_000_000

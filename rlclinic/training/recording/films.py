@@ -18,8 +18,9 @@ from torch import Tensor
 
 from rlclinic.config import EnvConfig
 from rlclinic.errors import ConfigError, RlclinicError
-from rlclinic.runs import disk, films
-from rlclinic.runs.films import Trace
+from rlclinic.runs import disk
+from rlclinic.runs.recording import films
+from rlclinic.runs.recording.films import Trace
 from rlclinic.training import envs, evaluation
 from rlclinic.training.envs import atari, making, native
 from rlclinic.training.evaluation import Actor

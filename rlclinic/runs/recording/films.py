@@ -124,7 +124,7 @@ def shrink(frames: Sequence[Any], fps: float) -> tuple[list[Any], float]:
     height, width = kept[0].shape[:2]
     if width > PAGE_WIDTH:
         size = (PAGE_WIDTH, max(1, round(height * PAGE_WIDTH / width)))
-        kept = [np.asarray(Image.fromarray(frame).resize(size, Image.Resampling.BOX, reducing_gap=2.0)) for frame in kept]
+        kept = [np.asarray(Image.fromarray(frame).resize(size, Image.Resampling.NEAREST)) for frame in kept]
     return kept, fps
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import torch
 from torch import Tensor
 
-from rlclinic.runs import histograms
-from rlclinic.runs.histograms import Counts
+from rlclinic.runs.recording import histograms
+from rlclinic.runs.recording.histograms import Counts
 from rlclinic.training.loops import off_policy, on_policy
 
 if TYPE_CHECKING:
@@ -97,13 +97,13 @@ def record(session: "Session", found: Mapping[str, Named]) -> None:
     counted = {phase: {name: count(rows) for name, rows in named.items()} for phase, named in found.items()}
     for index, member in enumerate(cohort.members):
         if member.active:
-            own = {
-                phase: {name: members[index] for name, members in named.items() if members[index] is not None}
-                for phase, named in counted.items()
-            }
             ended = torch.from_numpy(cohort.episodes.recent(index)[:, 0].copy()).view(1, -1)
-            if ended.numel():
-                own["collect"] = {"returns of the last 100 episodes": count(ended)[0], **own["collect"]}
+            episodes = count(ended)[0] if ended.numel() else None
+            own: dict[str, dict[str, Counts]] = {phase: {} for phase in counted}
+            if episodes is not None:
+                own["collect"]["returns of the last 100 episodes"] = episodes
+            for phase, named in counted.items():
+                own[phase] |= {name: counts for name, by_member in named.items() if (counts := by_member[index]) is not None}
             with member.writing(env_steps):
                 histograms.append(member.path, env_steps, own)
     session.clock["write"] += time.perf_counter() - started

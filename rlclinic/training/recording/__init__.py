@@ -1,0 +1,1 @@
+"""What is recorded of a run beside its rows, on request: episodes as films and numbers, and histograms."""
