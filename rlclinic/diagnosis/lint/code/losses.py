@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import flow, nets, words
+from rlclinic.diagnosis.lint.code import flow, nets, semantics, words
 from rlclinic.diagnosis.lint.code.script import Script, Spot, position
 from rlclinic.diagnosis.lint.code.signs import (
     direction,
@@ -391,6 +391,8 @@ def advantage_carries_gradient(script: Script) -> Iterator[Spot]:
     policy_loss = -(log_probs * advantage).mean()
     ```
     """
+    if semantics.knows_policy_loss(script):
+        return  # what is followed needs no names
     for node in script.all(ast.BinOp):
         if not isinstance(node.op, ast.Mult) or script.is_without_gradient(node):
             continue

@@ -245,8 +245,30 @@ def _agree(found: Sequence[Flag | None]) -> Flag | None:
 
 
 def depends_on_flag(value: Value) -> bool:
-    """Whether a flag of ends takes part in a value, by a product, a choice or a condition; inside of networks it does not count."""
-    return any(marks_end(flag(part)) for part in parts(value, into_networks=False))
+    """Whether a flag of ends takes part in a value; one that chooses between two futures, or is inside of a network, does not count."""
+    pending: list[Value] = [value]
+    seen: set[int] = set()
+    while pending and len(seen) < MOST_PARTS:
+        current = pending.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if isinstance(current, Items):
+            pending += current.items
+        if not isinstance(current, Symbol) or current.op in ("net", "env", "step", "reset", "out"):
+            continue
+        if marks_end(flag(current)):
+            return True
+        chooses = current.op == "phi" or (called(current) == "where" and len(current.args) == 3)
+        if chooses and not any(_is_nothing(branch) for branch in current.args[1:]):
+            pending += current.args[1:]
+        else:
+            pending += [*current.args, *current.keys.values(), *current.stored]
+    return False
+
+
+def _is_nothing(value: Value) -> bool:
+    return number(value) == 0 or (isinstance(value, Symbol) and value.op == "array" and not value.stored)
 
 
 def marks_end(held: Flag | None) -> bool:
@@ -627,11 +649,14 @@ def returns(script: Script) -> list[tuple[Symbol, Term]]:
         if each.op == "Add":
             held = terms(each)
             plain = [term for term in held if len(term.factors) == 1 and term.sign > 0 and is_reward(term.factors[0])]
-            running = [
-                term
-                for term in held
-                if len(term.factors) > 1 and any(isinstance(one, Symbol) and one.op == "carried" for one in term.factors)
-            ]
+            running = [term for term in held if len(term.factors) > 1 and any(carried(one) is not None for one in term.factors)]
             if len(plain) == 1 and len(running) == 1:
                 made.append((each, running[0]))
     return made
+
+
+def carried(value: Value) -> Symbol | None:
+    """What the pass before left, also where a branch puts something else in its place."""
+    if isinstance(value, Symbol) and value.op == "phi":
+        return next((found for found in map(carried, value.args[1:]) if found is not None), None)
+    return value if isinstance(value, Symbol) and value.op == "carried" else None

@@ -142,7 +142,7 @@ def online_network_in_target(script: Script) -> Iterator[Spot]:
         if _is_trace(target) or id(target.sum) not in reached or any(gradient(factor) for factor in target.future.factors):
             continue
         answers = [out for factor in target.future.factors for out in asked(factor)]
-        next_actions = [inner for out in answers for given in out.args[2:] for inner in asked(given)]
+        next_actions = [inner for out in answers for given in out.args[1:] for inner in asked(given)]
         for out in (*answers, *next_actions):
             top = root(out.args[0])
             if any(top is source for source, _ in sources) and not any(top is copy for _, copy in sources) and _asked_about_next(out):
@@ -242,6 +242,37 @@ def policy_sign(script: Script) -> Iterator[Spot]:
                     "the loss falls when actions that did well become less likely: the sign of the policy's part is wrong",
                     "-(log_prob * advantage).mean()",
                 )
+
+
+def knows_policy_loss(script: Script) -> bool:
+    """Whether a loss has a policy's part that is understood."""
+    return any(True for _ in _weighted(script))
+
+
+def _weighted(script: Script) -> Iterator[tuple[Event, Term, Value]]:
+    """Policies' parts of losses, and what log-probabilities or ratios are weighted with in them."""
+    for event in formulas.backwards(execution(script)):
+        for term in terms(event.value) if event.value is not None else ():
+            if _log_prob_sign(term) is not None:
+                for factor in term.factors:
+                    if _log_prob_factor(factor) is None and not formulas.is_scalar(factor):
+                        yield event, term, factor
+    for chosen, _, event, _ in surrogate(script):
+        for term in terms(chosen.args[0]):
+            for factor in term.factors:
+                if not _is_ratio(factor) and not formulas.is_scalar(factor):
+                    yield event, Term(1, [factor], formulas.written(chosen)), factor
+
+
+def advantage_with_gradient(script: Script) -> Iterator[Spot]:
+    for event, term, factor in _weighted(script):
+        if gradient(factor):
+            made = [part for part in formulas.parts(factor, into_networks=False) if part.op == "Sub" and not part.free and gradient(part)]
+            yield _spot(
+                formulas.written(made[-1]) if made else term.node or event.node,
+                "the advantage carries the critic's gradient into the policy's loss: the critic is drawn to make actions look good",
+                ".detach()",
+            )
 
 
 def _log_prob_sign(term: Term) -> int | None:
@@ -650,8 +681,8 @@ def _is_listed(value: Value) -> bool:
 def returns_forwards(script: Script) -> Iterator[Spot]:
     run = execution(script)
     for each, term in formulas.returns(script):
-        carried = next(one for one in term.factors if isinstance(one, Symbol) and one.op == "carried")
-        loop = carried.node
+        kept_from = next(found for found in map(formulas.carried, term.factors) if found is not None)
+        loop = kept_from.node
         if not isinstance(loop, ast.For) or loop not in run.walked or _is_backwards(run.walked[loop]):
             continue
         stepped = any(event.name == "env step" and loop in event.loops for event in run.events)
@@ -1049,6 +1080,7 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD101": (truncation_in_mask,),
     "COD536": (online_network_in_target,),
     "COD522": (larger_of_critics,),
+    "COD306": (advantage_with_gradient,),
     "COD307": (target_with_gradient,),
     "COD303": (policy_sign,),
     "COD524": (actor_sign,),
