@@ -142,7 +142,7 @@ def online_network_in_target(script: Script) -> Iterator[Spot]:
         if _is_trace(target) or id(target.sum) not in reached or any(gradient(factor) for factor in target.future.factors):
             continue
         answers = [out for factor in target.future.factors for out in asked(factor)]
-        next_actions = [inner for out in answers for given in out.args[1:] for inner in asked(given)]
+        next_actions = [inner for out in answers for given in out.args[1:] for inner in asked(given) if _is_for_next(inner)]
         for out in (*answers, *next_actions):
             top = root(out.args[0])
             if any(top is source for source, _ in sources) and not any(top is copy for _, copy in sources) and _asked_about_next(out):
@@ -151,6 +151,11 @@ def online_network_in_target(script: Script) -> Iterator[Spot]:
                     "the target comes from the network that is being trained, though there is a slow copy of it: each step moves what it runs after",
                     "ask the copy",
                 )
+
+
+def _is_for_next(out: Symbol) -> bool:
+    """An action for the next observation, and for nothing else: not one that was taken and stored."""
+    return "next_obs" in {role(given) for given in out.args[1:]}
 
 
 def _asked_about_next(out: Symbol) -> bool:
