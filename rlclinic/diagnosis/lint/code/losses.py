@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import flow, nets, semantics, words
+from rlclinic.diagnosis.lint.code import flow, nets, words
 from rlclinic.diagnosis.lint.code.script import Script, Spot, position
 from rlclinic.diagnosis.lint.code.signs import (
     direction,
@@ -17,6 +17,7 @@ from rlclinic.diagnosis.lint.code.signs import (
     terms,
     written_flips,
 )
+from rlclinic.diagnosis.lint.code.symbolic import semantics
 from rlclinic.diagnosis.lint.code.words import Meaning
 
 MINIMA, MAXIMA = frozenset({"min", "minimum"}), frozenset({"max", "maximum"})
