@@ -544,7 +544,8 @@ def _kill_job(case: Case) -> None:
         if kills >= most:
             _finish_job(case.store, job, case.left)
             return
-        end = time.monotonic() + case.chance.uniform(0.0, 0.4 * case.ready.seconds)
+        # Where the machine was busier before, the job would end first.
+        end = time.monotonic() + case.chance.uniform(0.0, min(0.4 * case.ready.seconds, 8.0))
         state, pid = _see_job(case.store, job)
         while state in ("starting", "queued", "running") and time.monotonic() < end:
             time.sleep(0.1)
