@@ -29,6 +29,7 @@ TITLES = {
     "hopper": "A hopping robot in few steps",
     "footprint": "What it costs to have it",
     "diagnosis": "Is the diagnosis right?",
+    "witness": "Does an environment that is examined name its own fault?",
     "diagnosis_latency": "How long a diagnosis takes",
     "forecast": "Are forecasts of running runs right?",
     "proof": "Do verdicts hold when seeds collapse?",

@@ -163,9 +163,10 @@ def main() -> None:
     parser.add_argument("--part", choices=("fit", "held_out", "reserve", "odd"), default="fit")
     parser.add_argument("--worlds", type=int, default=2, help="worlds for each fault")
     parser.add_argument("--every", type=int, default=1, help="only each so many-th cell, to try it out")
+    parser.add_argument("--first", type=int, default=0, help="of those, the place of the first")
     parser.add_argument("--processes", type=int, default=2)
     asked = parser.parse_args()
-    wanted = list(list_cells(asked.part, asked.worlds))[:: asked.every]
+    wanted = list(list_cells(asked.part, asked.worlds))[asked.first :: asked.every]
     with get_context("spawn").Pool(asked.processes) as pool:
         answers = []
         for cell, answer in zip(wanted, pool.imap(look, wanted), strict=True):
