@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from rlclinic.readers import episodes, sb3_settings, sidecar, tensorboard, tfevents
+from rlclinic.readers import episodes, sb3_settings, sidecar, tensorboard
+from rlclinic.readers.trackers import tfevents
 
 MAX_DEPTH: Final = 6
 MAX_FOLDERS: Final = 5_000

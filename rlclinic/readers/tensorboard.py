@@ -10,11 +10,11 @@ import numpy as np
 
 from rlclinic.actions import Argument
 from rlclinic.errors import RlclinicError, UsageError
-from rlclinic.readers import csv_jsonl, hyperparameters, metric_aliases, rllib, sidecar, tfevents
+from rlclinic.readers import csv_jsonl, hyperparameters, metric_aliases, rllib, sidecar
 from rlclinic.readers.metric_aliases import Framework
 from rlclinic.readers.options import Options
 from rlclinic.readers.raw_log import RawLog
-from rlclinic.readers.trackers import tagged_logs
+from rlclinic.readers.trackers import tagged_logs, tfevents
 from rlclinic.runs.history import History
 
 MAX_TAGS: Final = 4_096

@@ -23,13 +23,12 @@ from rlclinic.training import envs, optim, replay_assembly, rows
 from rlclinic.training.algos import find_on_policy
 from rlclinic.training.checkpoints import files, replay_files, snapshot
 from rlclinic.training.checkpoints.files import Checkpoint
-from rlclinic.training.data import replay
+from rlclinic.training.data import info_columns, replay
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines import select
 from rlclinic.training.engines.captured_replay import CapturedReplay
 from rlclinic.training.engines.eager import Eager, Engine
-from rlclinic.training.envs import info_columns
 from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.fast import twins
 from rlclinic.training.loops import off_policy

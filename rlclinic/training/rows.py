@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rlclinic.config import Config, numbers
 from rlclinic.training.algos import find_off_policy
-from rlclinic.training.envs import info_columns
+from rlclinic.training.data import info_columns
 from rlclinic.training.sentinels import off_policy_sentinels, on_policy_sentinels
 
 COUNTERS: Final = ("time", "total_timesteps", "epoch", "total_episodes")

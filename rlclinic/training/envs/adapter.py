@@ -9,8 +9,8 @@ from torch import Tensor
 
 from rlclinic.errors import EnvironmentFailed
 from rlclinic.training import rng
+from rlclinic.training.data.info_columns import Window
 from rlclinic.training.envs.base import EVALUATION_SEED, Step, Stepping
-from rlclinic.training.envs.info_columns import Window
 from rlclinic.training.envs.spaces import Actions, Observations
 from rlclinic.training.envs.stepping import Rows, Stepper
 

@@ -9,9 +9,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from rlclinic.actions import Change
 from rlclinic.errors import ConfigError
-from rlclinic.training.envs import info_columns, making, spaces
+from rlclinic.training.data import info_columns
+from rlclinic.training.data.info_columns import Tally
+from rlclinic.training.envs import making, spaces
 from rlclinic.training.envs.adapter import Backend, GymnasiumEnv, Local
-from rlclinic.training.envs.info_columns import Tally
 from rlclinic.training.envs.stepping import Lanes
 from rlclinic.training.envs.vectors import VectorLanes, autoreset_mode
 from rlclinic.training.envs.workers import Workers

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import gymnasium as gym
 import numpy as np
 
+from rlclinic.training.data.info_columns import Tally
 from rlclinic.training.envs import making
-from rlclinic.training.envs.info_columns import Tally
 from rlclinic.training.envs.reports import Reports, WrongShape
 from rlclinic.training.envs.spaces import Actions, Observations
 

@@ -10,7 +10,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.vector.utils import iterate
 
 from rlclinic.errors import ConfigError
-from rlclinic.training.envs.info_columns import Tally
+from rlclinic.training.data.info_columns import Tally
 from rlclinic.training.envs.reports import Reports, WrongShape
 from rlclinic.training.envs.spaces import Actions, Observations
 from rlclinic.training.envs.stepping import Rows

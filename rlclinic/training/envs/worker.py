@@ -12,8 +12,8 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from rlclinic.errors import EnvironmentFailed, RlclinicError
+from rlclinic.training.data.info_columns import Tally
 from rlclinic.training.envs import making, spaces
-from rlclinic.training.envs.info_columns import Tally
 from rlclinic.training.envs.stepping import Lanes, Rows
 
 if TYPE_CHECKING:

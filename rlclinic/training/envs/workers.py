@@ -17,7 +17,8 @@ import numpy as np
 
 from rlclinic.actions import Action, Change
 from rlclinic.errors import ConfigError, EnvironmentFailed, UsageError
-from rlclinic.training.envs import info_columns, making, worker
+from rlclinic.training.data import info_columns
+from rlclinic.training.envs import making, worker
 from rlclinic.training.envs.spaces import Actions, Observations
 from rlclinic.training.envs.stepping import Rows
 from rlclinic.training.envs.worker import Part, Plan, Reply

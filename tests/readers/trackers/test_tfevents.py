@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rlclinic.readers import tfevents
-from rlclinic.readers.tfevents import Hyperparameters, Scalar, Text
+from rlclinic.readers.trackers import tfevents
+from rlclinic.readers.trackers.tfevents import Hyperparameters, Scalar, Text
 from rlclinic.runs.export.events import masked_crc
 
 ROWS = [(step, {"rollout/ep_rew_mean": step / 10, "train/approx_kl": 0.01}) for step in (256, 70_000, 2**40)]

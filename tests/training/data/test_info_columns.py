@@ -15,7 +15,7 @@ from rlclinic.config import EnvConfig, files
 from rlclinic.errors import ConfigError
 from rlclinic.runs.record import Run
 from rlclinic.training import envs, rows
-from rlclinic.training.envs import info_columns
+from rlclinic.training.data import info_columns
 from tests.training.envs.toys import Talking, Walk
 
 NAMES: Any = {"log_terms": ("goal", "cost"), "log_info": ("taken", "missing")}
