@@ -14,7 +14,7 @@ from rlclinic.runs.recording import films as film_files
 from rlclinic.runs.recording import histograms as histogram_files
 from rlclinic.training import policy as policies
 from rlclinic.training.__main__ import train_runs
-from rlclinic.training.recording import histograms
+from rlclinic.training.recording import films, histograms
 from tests.training.cohorts import Interrupted, assert_same_run, interrupt_at, make_config, train
 
 BOTH = {"film_every_env_steps": 64, "histograms_every_env_steps": 32, "eval_every_env_steps": 64, "checkpoint_every_env_steps": 64}
@@ -86,6 +86,13 @@ class Shy(Walk):
 
     def render(self) -> Any:
         raise OSError("no OpenGL here")
+
+
+def test_whatever_goes_wrong_with_a_film_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(films, "play", lambda *_: [].pop())
+    run = train(tmp_path, seeds(film_every_env_steps=64)[:1], factory=Walk)[0]
+    assert run.status.state == "finished"
+    assert "no film from here on: IndexError: pop from empty list" in run.log
 
 
 def test_an_environment_that_cannot_be_drawn_ends_no_run_and_is_said_once(tmp_path: Path) -> None:

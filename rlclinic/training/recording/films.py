@@ -183,9 +183,9 @@ def record(session: "Session") -> None:
     try:
         seeds = [cohort.members[index].run.seed for index in filmed]
         episodes = play(cohort.config.env, seeds, act, str(cohort.device), cohort.factory)
-    except RlclinicError as error:
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong with a film, the training that is filmed goes on
         session.films_refused = True
-        reason = str(error).partition("\n")[0]
+        reason = f"{'' if isinstance(error, RlclinicError) else f'{type(error).__name__}: '}{error}".partition("\n")[0]
         for index in filmed:
             with cohort.members[index].writing(cohort.env_steps):
                 cohort.members[index].writer.log(f"no film from here on: {reason}")
