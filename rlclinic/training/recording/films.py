@@ -85,7 +85,7 @@ def _numbers_of(space: gym.Space[Any], value: Any) -> list[float]:
         return [] if len(numbers) > 1024 else [float(number) for number in numbers]
     try:
         flat = np.asarray(gym.spaces.flatten(space, value), dtype=np.float64).ravel()
-    except (NotImplementedError, TypeError, ValueError):
+    except (RuntimeError, TypeError, ValueError):  # RuntimeError: a space that Gymnasium cannot flatten
         return []
     return [] if len(flat) > 1024 else [float(number) for number in flat]
 
