@@ -510,6 +510,7 @@ def callback_stops_training(script: Script) -> Iterator[Spot]:
     ```python
     from stable_baselines3.common.callbacks import BaseCallback
 
+
     class Logger(BaseCallback):
         def _on_step(self):
             self.logger.record("x", 1)
@@ -519,6 +520,7 @@ def callback_stops_training(script: Script) -> Iterator[Spot]:
     ## Right
     ```python
     from stable_baselines3.common.callbacks import BaseCallback
+
 
     class Logger(BaseCallback):
         def _on_step(self):
