@@ -130,6 +130,8 @@ def _explain_reason(detail: ErrorDetails) -> str:
         return f"must be one of {context['expected']}"
     if kind.startswith("float") and "number" in detail["loc"]:
         return "must be a number, or a schedule such as {start: 1e-3, end: 0}"
+    if kind == "string_pattern_mismatch":
+        return f"does not fit the pattern {context['pattern']}"
     for prefix, word in _TYPES.items():
         if kind.startswith(prefix):
             return f"must be {word}"

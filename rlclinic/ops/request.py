@@ -191,6 +191,28 @@ EnvSteps = Annotated[int, BeforeValidator(lambda value: read_steps(value) if isi
 """A number of env steps in any face: 60k is understood as 60000."""
 
 
+_PLAIN_WORDS: Final = (
+    (re.compile(r"Input should be greater than or equal to (.+)"), r"must be at least \1"),
+    (re.compile(r"Input should be less than or equal to (.+)"), r"must be at most \1"),
+    (re.compile(r"Input should be a valid integer.*"), "must be a whole number"),
+    (re.compile(r"Input should be a valid number.*"), "must be a number"),
+    (re.compile(r"Input should be a valid boolean.*"), "must be true or false"),
+    (re.compile(r"Input should be a valid string"), "must be text"),
+    (re.compile(r"(?:Input|Value) should (.+)"), r"must \1"),
+    (re.compile(r"Value error, (.+)"), r"\1"),
+    (re.compile(r"Field required"), "is missing"),
+    (re.compile(r"Extra inputs are not permitted"), "is not known here"),
+)
+
+
+def say_misfit(message: str) -> str:
+    """What is wrong with a value, in our words instead of pydantic's."""
+    for pattern, plain in _PLAIN_WORDS:
+        if pattern.fullmatch(message):
+            return pattern.sub(plain, message)
+    return message
+
+
 def as_changes(overrides: dict[str, Any] | list[str] | None) -> list[str]:
     """KEY=VALUE texts, as the operations take them; programs may give a mapping."""
     if isinstance(overrides, dict):

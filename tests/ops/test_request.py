@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from rlclinic.ops.operations import OPERATIONS, Operation
-from rlclinic.ops.request import UNSET, Cli, Http, Mcp, Request, fields_of, read_steps
+from rlclinic.ops.request import UNSET, Cli, Http, Mcp, Request, fields_of, read_steps, say_misfit
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.treat.requests import TrialRequest
 from rlclinic.serve.cli.app import app
@@ -107,3 +107,17 @@ def test_env_steps_may_be_typed_short_in_every_face() -> None:
     assert TrialRequest(max_env_steps=60_000).max_env_steps == 60_000
     with pytest.raises(ValueError, match="60q"):
         TrainRequest(max_env_steps="60q")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("said", "plain"),
+    [
+        ("Input should be greater than or equal to 1", "must be at least 1"),
+        ("Input should be a valid integer, unable to parse string as an integer", "must be a whole number"),
+        ("Input should be 'a' or 'b'", "must be 'a' or 'b'"),
+        ("Value error, '60q' is not a number", "'60q' is not a number"),
+        ("anything else", "anything else"),
+    ],
+)
+def test_misfits_are_said_in_plain_words(said: str, plain: str) -> None:
+    assert say_misfit(said) == plain

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rlclinic.actions import Action
 from rlclinic.errors import UsageError
@@ -28,6 +28,8 @@ from rlclinic.runs.store import Store
 if TYPE_CHECKING:
     from rlclinic.runs.metrics_file.table import Table
 
+STATES: Final = ("queued", "running", "finished", "stopped", "failed", "crashed")
+
 
 def list_runs(
     runs_dir: Path = Path("runs"),
@@ -49,6 +51,8 @@ def list_runs(
         runs = [run for run in runs if trials.trial_of(run) == tid]
     if env is not None:
         runs = [run for run in runs if run.name.lower().startswith(env.lower())]
+    if state is not None and state not in STATES:
+        raise UsageError(f"there is no state {state!r}.\n  Nothing would ever be listed.\n  Give one of {', '.join(STATES)}")
     if state is not None:
         runs = [run for run in runs if run.status.state == state]
     shown = runs if limit is None else runs[:limit]

@@ -158,7 +158,7 @@ def make(model: "type[Request]", given: dict[str, Any], runs_dir: Path) -> "Requ
     """The request that was typed; what was not is left to its defaults."""
     from pydantic import ValidationError
 
-    from rlclinic.ops.request import fields_of
+    from rlclinic.ops.request import fields_of, say_misfit
 
     asked: dict[str, Any] = {"runs_dir": runs_dir}
     for field in fields_of(model):
@@ -175,7 +175,7 @@ def make(model: "type[Request]", given: dict[str, Any], runs_dir: Path) -> "Requ
         return model(**asked)
     except ValidationError as error:
         first = error.errors()[0]
-        raise typer.BadParameter(f"--{'-'.join(map(str, first['loc'])).replace('_', '-')}: {first['msg']}") from None
+        raise typer.BadParameter(f"--{'-'.join(map(str, first['loc'])).replace('_', '-')}: {say_misfit(first['msg'])}") from None
 
 
 def _mark(field: "RequestField") -> Any:

@@ -14,6 +14,7 @@ from rlclinic import trust
 from rlclinic.errors import RlclinicError, nearest
 from rlclinic.ops.jobs import start
 from rlclinic.ops.operations import OPERATIONS, Operation, find_outside
+from rlclinic.ops.request import say_misfit
 from rlclinic.report.document import clean
 from rlclinic.runs.store import Store
 from rlclinic.serve.confined import limit_code
@@ -71,7 +72,7 @@ def _describe_misfit(name: str, error: ValidationError) -> str:
     for misfit in error.errors()[:MOST_MISFITS]:
         where = ".".join(str(part) for part in misfit["loc"])
         given = "" if misfit["type"] == "missing" else f", not {clip(repr(misfit['input']), 80)}"
-        lines.append(f"{where}: {misfit['msg'][:1].lower()}{misfit['msg'][1:]}{given}")
+        lines.append(f"{where} {say_misfit(misfit['msg'])}{given}")
     return clean(f"{name} was not called: {'; '.join(lines)}.\n  Nothing was done.")
 
 
