@@ -276,8 +276,8 @@ def state_survives_reset(script: Script) -> Iterator[Spot]:
 
 
 def _environments(script: Script) -> Iterator[tuple[ast.ClassDef, ast.FunctionDef, ast.FunctionDef]]:
-    for kind in ast.walk(script.tree):
-        if isinstance(kind, ast.ClassDef) and any("Env" in ast.unparse(base) and "Vec" not in ast.unparse(base) for base in kind.bases):
+    for kind in script.classes:
+        if any("Env" in ast.unparse(base) and "Vec" not in ast.unparse(base) for base in kind.bases):
             methods = {each.name: each for each in kind.body if isinstance(each, ast.FunctionDef)}
             if "step" in methods and "reset" in methods and not any("Wrapper" in ast.unparse(base) for base in kind.bases):
                 yield kind, methods["step"], methods["reset"]
