@@ -253,7 +253,8 @@ def films(browser: Any, folder: Path, count: int) -> tuple[list[float], list[flo
     ]
     subprocess.run([sys.executable, "-m", "rlclinic", *command], env=surroundings, check=True, stdout=subprocess.DEVNULL)
     runs = [run.id for run in Store(root).groups()[0].runs]
-    cold, warm = [], []
+    cold: list[float] = []
+    warm: list[float] = []
     for first, second in zip(runs[:count], runs[count:], strict=True):
         with serving(root) as url:
             context = browser.new_context(viewport={"width": 1440, "height": 900})

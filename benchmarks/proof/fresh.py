@@ -17,7 +17,11 @@ from benchmarks.proof.compare import Pair
 from benchmarks.proof.scenarios import Draws
 from benchmarks.proof.shares import describe_share, describe_value
 from benchmarks.proof.trials import EQUIVALENT, Ends, end_returns, end_steps, end_successes, row
+from rlclinic.comparison.regression import Outcome
+from rlclinic.treatment.race.rule import PER_ROUND
+from rlclinic.treatment.race.rule import Rule as RaceRule
 from rlclinic.treatment.trial import sequential
+from rlclinic.treatment.trial.environments import MIXED
 from rlclinic.treatment.trial.sequential import Rule
 
 Shape = tuple[int, ...]
@@ -245,7 +249,7 @@ FALLING: Final[dict[str, Pair]] = {
 # ── regress ──
 
 
-def gate(outcome: regress.Outcome, looks: int, per_look: int, seeds: int, before: Draw, after: Draw, margin: float = 0.1) -> regress.Case:
+def gate(outcome: Outcome, looks: int, per_look: int, seeds: int, before: Draw, after: Draw, margin: float = 0.1) -> regress.Case:
     return regress.Case(regress.make_rule(outcome, looks, per_look, margin=margin, seeds=seeds), seeds, before, after)
 
 
@@ -258,20 +262,21 @@ SAME: Final[dict[str, regress.Case]] = {
     "gamma steps, 4 x 6": gate("steps", 4, 6, 16, seen(gamma), seen(gamma), regress.USUAL),
     "fast and slow seeds, 2 x 8": gate("steps", 2, 8, 16, seen(two_speeds, censored=0.1), seen(two_speeds, censored=0.1), regress.USUAL),
 }
+COLLAPSING: Final[dict[str, Callable[[int, int], regress.Case]]] = {
+    "beta returns, a quarter collapses": lambda looks, per: gate(
+        "return", looks, per, 20, minus(beta_returns), minus(partial(beta_returns, falling=0.25))
+    ),
+    "gamma steps, a quarter never arrives": lambda looks, per: gate(
+        "steps", looks, per, 20, seen(gamma), seen(gamma, failing=0.25), regress.USUAL
+    ),
+    "half the steps, a quarter never arrives": lambda looks, per: gate(
+        "steps", looks, per, 20, usual(0.6), usual(0.6, median=0.5, arriving=0.75), regress.USUAL
+    ),
+}
 FAILING: Final[dict[str, tuple[regress.Case, float]]] = {
     f"{what}, {looks} x {per}": (make(looks, per), bar)
     for looks, per, bar in ((1, 8, 0.12), (1, 16, 0.03), (2, 10, 0.03))
-    for what, make in {
-        "beta returns, a quarter collapses": lambda looks, per: gate(
-            "return", looks, per, 20, minus(beta_returns), minus(partial(beta_returns, falling=0.25))
-        ),
-        "gamma steps, a quarter never arrives": lambda looks, per: gate(
-            "steps", looks, per, 20, seen(gamma), seen(gamma, failing=0.25), regress.USUAL
-        ),
-        "half the steps, a quarter never arrives": lambda looks, per: gate(
-            "steps", looks, per, 20, usual(0.6), usual(0.6, median=0.5, arriving=0.75), regress.USUAL
-        ),
-    }.items()
+    for what, make in COLLAPSING.items()
 }
 
 # ── intervals ──
@@ -325,7 +330,7 @@ STUDIES: Final[dict[str, Draw]] = {
 
 
 def _race(draw: Draw) -> Callable[[np.random.Generator], race.Draw]:
-    return lambda rng: lambda _: draw(rng, (race.PER_ROUND,))
+    return lambda rng: lambda _: draw(rng, (PER_ROUND,))
 
 
 def _count_shown(draw: Draw, seeds: int, rng: np.random.Generator, studies: int) -> int:
@@ -356,13 +361,13 @@ def rows(simulations: int) -> Iterator[dict[str, Any]]:
     for name, ends in ended.items():
         yield describe_value(f"fresh, regress: passed, {name}", ends.passed, simulations, FAILING[name][1], None)
     yield from intervals.describe(SPREAD_OUT, SPREAD_PAIRS, SIZES, simulations, "fresh, intervals")
-    calls = (sequential.BETTER, sequential.WORSE, environments.MIXED)
+    calls = (sequential.BETTER, sequential.WORSE, MIXED)
     several = parallel.evaluate({name: partial(environments.count_calls, draws, simulations, *calls) for name, draws in PLACES.items()})
     what = f"fresh, environments: false verdicts, worst of {len(PLACES)}"
     yield row(what, max(several.values()), 0.055, stretch=0.05, each=several)
     races = max(20, simulations // 4)
     for arms, _ in FIELDS.values():
-        race.Rule(arms).bound(2, 1, 1)
+        RaceRule(arms).bound(2, 1, 1)
     for place, (name, (arms, draw)) in enumerate(FIELDS.items()):
         count = int(parallel.add_up(partial(race.count_false, arms, _race(draw)), races, 200 + place, 50))
         yield describe_share(f"fresh, race: equal arms told apart, {name}", count, races, 0.055, 0.05)

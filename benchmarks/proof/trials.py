@@ -177,10 +177,11 @@ def end_trials(ends: Ends, rule: Rule = RULE) -> tuple[NDArray[np.int64], NDArra
         alike &= sequential.excludes_a_drop(arrivals, rule.arrival_margin)
         whole = [np.moveaxis(side, 0, 1).reshape(simulations, count) for side in (control, treatment)]
         if ends.spacing is None:
-            alike &= np.isfinite(np.concatenate(whole, axis=1)).all(1) & sequential.means_within(*whole, ends.margin)
+            alike &= np.isfinite(np.concatenate(whole, axis=1)).all(1) & sequential.means_within(whole[0], whole[1], ends.margin)
         else:
             alike &= ~sequential.is_too_coarse(np.concatenate(whole, axis=1), ends.spacing)
-            alike &= sequential.means_within(*(sequential.log_times(side, ends.horizon) for side in whole), ends.margin)
+            theirs, ours = (sequential.log_times(side, ends.horizon) for side in whole)
+            alike &= sequential.means_within(theirs, ours, ends.margin)
         now = np.where((now == sequential.OPEN) & alike, EQUIVALENT, now)
         if not last:
             apart = sequential.tell_apart(test, ends.margin)
@@ -269,6 +270,10 @@ def draw_finals(kind: str, rng: np.random.Generator, shape: tuple[int, ...]) -> 
     return np.minimum(480.0 + 40.0 * rng.standard_normal(shape), 500.0)
 
 
+def _take_batch(batches: dict[str, Iterator[Any]], name: str, seeds: int) -> list[Observation]:
+    return [observe(50_000, float(end)) for end in next(batches[name])]
+
+
 def count_unequal_spreads(kind: str, rng: np.random.Generator, trials: int, *, looks: int = 4) -> int:
     """Trials of equal arms by stability that call one better or worse.
 
@@ -285,7 +290,7 @@ def count_unequal_spreads(kind: str, rng: np.random.Generator, trials: int, *, l
     wrong = 0
     for case in np.flatnonzero(near):
         batches = {"control": iter(finals[0, :, case]), "rx1": iter(finals[1, :, case])}
-        standing = find_verdict(plan, lambda name, _, batches=batches: [observe(50_000, float(end)) for end in next(batches[name])])
+        standing = find_verdict(plan, partial(_take_batch, batches))
         wrong += analysis.verdict(standing)[0] in ("adopt", "reject")
     return wrong
 

@@ -1,4 +1,4 @@
-"""The short form of `python -m benchmarks.attack --only requests`: no server error, and nothing changes without a token."""
+"""The short forms of `python -m benchmarks.attack --only requests` and `--only files`: no error of the server, no crash, no effect."""
 
 import random
 from functools import partial
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.attack import requests
+from benchmarks.attack import files, hostile_files, requests
 from tests.serve.mcp.stores import ran
 
 
@@ -35,3 +35,17 @@ def test_the_fuzzer_sees_a_server_error_and_an_effect(tmp_path: Path, monkeypatc
     errors, effects = ran(partial(requests._attack, 7, 120))
     assert any("/api/v1/status" in error for error in errors)
     assert effects
+
+
+def test_hostile_files_crash_nothing_and_are_not_executed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = hostile_files._hand_made
+
+    def sample(mark: Any) -> Any:
+        # Every 61st: contents and kinds of file in turn; the long form has all.
+        return (case for place, case in enumerate(made(mark)) if place % 61 == 0)
+
+    monkeypatch.setattr(hostile_files, "_hand_made", sample)
+    found = files.attack(15, seed=7)
+    assert found["files"] == 15
+    for harm in ("crashes", "hangs", "memory", "executed"):
+        assert not found[harm], (harm, found[harm][:5])

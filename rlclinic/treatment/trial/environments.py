@@ -266,7 +266,8 @@ class SeveralStanding(Standing):
         means = [part.means(arm) for part in self.parts]
         if any(abs(float(ours.mean() - theirs.mean())) > margin for theirs, ours in means):
             return False
-        return bool(sequential.shared_mean_within(*zip(*means, strict=True), margin))
+        theirs, ours = [pair[0] for pair in means], [pair[1] for pair in means]
+        return bool(sequential.shared_mean_within(theirs, ours, margin))
 
     def _is_futile(self, arm: str, number: int, z: float) -> bool:
         """As for one environment; and no environment may speak of a worse arm, which is worth knowing, nor may an arm be held only."""

@@ -124,7 +124,7 @@ def _sums_rewards(value: Symbol, depth: int) -> bool:
         )
     if value.op == "Mult":
         held = factors(value)
-        return sum(is_reward(each, depth - 1) for each in held) == 1 and not any(asked(each) or flag(each) for each in held)
+        return sum(is_reward(each, depth - 1) for each in held) == 1 and not any(outputs_in(each) or flag(each) for each in held)
     return False
 
 
@@ -439,7 +439,7 @@ def holds(whole: Value, part: Value | None, depth: int = 9) -> bool:
     return isinstance(whole, Symbol) and whole.op == "net" and any(holds(argument, part, depth - 1) for argument in whole.args)
 
 
-def asked(value: Value) -> list[Symbol]:
+def outputs_in(value: Value) -> list[Symbol]:
     """Networks' outputs that a value is, through choices of the smaller or the best one: not what they were asked about."""
     made: list[Symbol] = []
     pending: list[Value] = [value]
@@ -619,7 +619,7 @@ def _targets(run: Execution) -> Iterator[Target]:
         if len(held) < 2 or not any(term.sign > 0 and any(is_reward(one) for one in term.factors) for term in held):
             continue
         for term in held:
-            is_future = any(asked(one) for one in term.factors if not is_scalar(one))
+            is_future = any(outputs_in(one) for one in term.factors if not is_scalar(one))
             if term.sign > 0 and len(term.factors) > 1 and is_future and not any(is_reward(one) for one in term.factors):
                 yield Target(each, term)
 

@@ -12,7 +12,7 @@ from typing import Final
 from rlclinic.diagnosis.lint.code.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import agents, formulas, sizes
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
-from rlclinic.diagnosis.lint.code.symbolic.formulas import Term, asked, called, execution, flag, gradient, role, root, terms
+from rlclinic.diagnosis.lint.code.symbolic.formulas import Term, called, execution, flag, gradient, outputs_in, role, root, terms
 
 FEWEST_KEPT: Final = 500
 _SQUARES: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss"})
@@ -37,7 +37,7 @@ def _is_trace(target: formulas.Target) -> bool:
     """A trace of advantages: the running sum beside a value of what comes next."""
     carried = any(isinstance(factor, Symbol) and factor.op == "carried" for factor in target.future.factors)
     others = [term for term in terms(target.sum) if len(term.factors) > 1 and term.factors != target.future.factors]
-    return carried and any(any(asked(one) for one in term.factors) for term in others)
+    return carried and any(any(outputs_in(one) for one in term.factors) for term in others)
 
 
 def no_mask(script: Script) -> Iterator[Spot]:
@@ -54,7 +54,7 @@ def no_mask(script: Script) -> Iterator[Spot]:
 
 def _stored_factor(factor: Value) -> list[Symbol]:
     """A discount that was computed when the transition was stored."""
-    if formulas.is_scalar(factor) or asked(factor):
+    if formulas.is_scalar(factor) or outputs_in(factor):
         return []
     chosen = [part for part in formulas.parts(factor, into_networks=False) if part.op == "phi" and part is not factor and flag(part)]
     return chosen or [origin for origin in formulas.origins(factor) if origin is not factor and origin.op in ("Pow", "Mult")]
@@ -141,8 +141,8 @@ def online_network_in_target(script: Script) -> Iterator[Spot]:
     for target in formulas.targets(script):
         if _is_trace(target) or id(target.sum) not in reached or any(gradient(factor) for factor in target.future.factors):
             continue
-        answers = [out for factor in target.future.factors for out in asked(factor)]
-        next_actions = [inner for out in answers for given in out.args[1:] for inner in asked(given) if _is_for_next(inner)]
+        answers = [out for factor in target.future.factors for out in outputs_in(factor)]
+        next_actions = [inner for out in answers for given in out.args[1:] for inner in outputs_in(given) if _is_for_next(inner)]
         for out in (*answers, *next_actions):
             top = root(out.args[0])
             if any(top is source for source, _ in sources) and not any(top is copy for _, copy in sources) and _asked_about_next(out):
@@ -176,8 +176,8 @@ def larger_of_critics(script: Script) -> Iterator[Spot]:
 
 
 def _compares_networks(value: Symbol) -> bool:
-    given = [argument for argument in value.args if asked(argument)]
-    tops = [{id(out.args[0]) for out in asked(each)} for each in given]
+    given = [argument for argument in value.args if outputs_in(argument)]
+    tops = [{id(out.args[0]) for out in outputs_in(each)} for each in given]
     return len(given) == 2 and not tops[0] & tops[1]
 
 
@@ -317,7 +317,7 @@ def _summed(value: Symbol) -> Symbol:
 def _is_critic_answer(term: Term) -> bool:
     """What a critic says of an action that a network chose, with the gradient of that network."""
     for factor in term.factors:
-        for out in asked(factor):
+        for out in outputs_in(factor):
             if not out.free and any(gradient(given) for given in out.args[1:]) and len(out.args) >= 2 and _mixes_action(out):
                 return True
     return False
@@ -394,7 +394,7 @@ def soft_value_sign(script: Script) -> Iterator[Spot]:
     for target in formulas.targets(script):
         for factor in target.future.factors:
             held = terms(factor)
-            if len(held) > 1 and any(asked(one) for term in held for one in term.factors if term.sign > 0):
+            if len(held) > 1 and any(outputs_in(one) for term in held for one in term.factors if term.sign > 0):
                 for term in held:
                     if term.sign > 0 and any(_holds_log_prob(one) for one in term.factors):
                         yield _spot(
@@ -568,7 +568,9 @@ def drawn_without_gradient(script: Script) -> Iterator[Spot]:
     for event in formulas.backwards(execution(script)):
         reached = _with_gradient(event.value) if event.value is not None else set()
         for term in terms(event.value) if event.value is not None else ():
-            answers = [out for factor in term.factors for out in asked(factor) if id(out) in reached and not out.free and term.sign < 0]
+            answers = [
+                out for factor in term.factors for out in outputs_in(factor) if id(out) in reached and not out.free and term.sign < 0
+            ]
             for part in [one for out in answers for given in out.args[1:] for one in formulas.parts(given, False, False)]:
                 dist = part.args[0] if part.args else None
                 drawn = called(part) == "sample" and isinstance(dist, Symbol) and dist.op == "dist" and dist.data != "Categorical"
@@ -631,7 +633,7 @@ def _depends_on(term: Term, drawn: dict[int, Symbol]) -> bool:
         for factor in term.factors
         for part in formulas.parts(factor, into_networks=False)
         if called(part) not in ("log_prob",)
-    ) and not any(asked(factor) for factor in term.factors if any(out.args[1:] and len(out.args) > 2 for out in asked(factor)))
+    ) and not any(outputs_in(factor) for factor in term.factors if any(out.args[1:] and len(out.args) > 2 for out in outputs_in(factor)))
 
 
 def log_prob_of_fresh_action(script: Script) -> Iterator[Spot]:
@@ -655,7 +657,7 @@ def log_prob_of_fresh_action(script: Script) -> Iterator[Spot]:
 
 
 def _same_inputs(one: Value, other: Value) -> bool:
-    first, second = [[id(out.args[0]) for out in asked(each)] for each in (one, other)]
+    first, second = [[id(out.args[0]) for out in outputs_in(each)] for each in (one, other)]
     return bool(first) and first == second
 
 
@@ -735,7 +737,7 @@ def copy_never_updated(script: Script) -> Iterator[Spot]:
     fresh = {id(update[1]) for update in updates(run) if update[3]}
     for target in formulas.targets(script):
         for factor in target.future.factors:
-            for out in asked(factor):
+            for out in outputs_in(factor):
                 top = root(out.args[0])
                 copy = next((each for each in copied if each.network is top), None)
                 if (
@@ -1045,7 +1047,7 @@ def noise_out_of_bounds(script: Script) -> Iterator[Spot]:
             if not isinstance(current, Symbol) or id(current) in seen or called(current) in ("clip", "clamp", "minimum", "tanh"):
                 continue
             seen.add(id(current))
-            if current.op == "Add" and any(_is_noise(each) for each in current.args) and any(asked(each) for each in current.args):
+            if current.op == "Add" and any(_is_noise(each) for each in current.args) and any(outputs_in(each) for each in current.args):
                 yield _spot(
                     current.node,
                     "noise is added to the policy's action, and nothing keeps it within its bounds",
