@@ -33,3 +33,15 @@ def test_a_log_that_nobody_writes_to_any_more_does_not_run(tmp_path: Path) -> No
 
 def test_a_log_that_has_used_its_budget_has_ended_however_young_it_is(tmp_path: Path) -> None:
     assert diagnose(str(write(tmp_path / "young")), budget=10_000, threshold=475.0, write=False).diagnosis.facts.state != "running"
+
+
+def test_that_a_log_may_still_grow_does_not_silence_what_it_says(tmp_path: Path) -> None:
+    """A folder that was copied a moment ago looks alive, too."""
+    folder = tmp_path / "copied"
+    folder.mkdir()
+    rows = [f"{step},-20.4,-20.4,1e-9,1e-7,-1.79" for step in range(8_192, 983_040, 8_192)]
+    heads = "time/total_timesteps,rollout/ep_rew_mean,eval/mean_reward,train/approx_kl,train/learning_rate,train/entropy_loss"
+    (folder / "progress.csv").write_text("\n".join([heads, *rows, ""]))
+    found = diagnose(str(folder), budget=10_000_000, threshold=18.0, write=False).diagnosis
+    assert found.facts.state == "running"
+    assert found.causes[0].id == "learning-rate-too-low"
