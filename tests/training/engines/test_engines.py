@@ -306,6 +306,20 @@ def test_units_are_compiled_once_and_used_again_by_other_seeds(monkeypatch: pyte
         monkeypatch.setattr(compiled, "_package", None)
 
 
+@pytest.mark.loop
+def test_the_compiled_engine_trains_as_the_eager_one_does() -> None:
+    if compiled.compiler() is None:
+        pytest.skip("no C++ compiler")
+    for seeds in ((0, 1), (5, 6)):
+        pairs = zip(
+            turns(shop("ppo", "discrete", "compiled", seeds), eager.Compiled()),
+            turns(shop("ppo", "discrete", "eager", seeds), eager.Eager()),
+            strict=True,
+        )
+        for found, wanted in pairs:
+            assert_close(found, wanted)
+
+
 @pytest.mark.usefixtures("uncompiled")
 def test_a_warm_cache_is_used() -> None:
     """An engine that has its units says so, and the next run of this shape need not wait for a compiler."""
