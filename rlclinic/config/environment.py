@@ -157,7 +157,8 @@ class EnvConfig(Strict):
     `train/info/NAME/mean` and `train/info/NAME/last`, over the last 100 episodes. Not for natively stepped environments."""
     log_terms: Annotated[tuple[InfoName, ...] | None, Kind.SHAPE] = Field(None, exclude_if=lambda names: names is None)
     """Terms of `info["reward_terms"]` to log, as `train/terms/NAME/return` (sum over an episode) and `train/terms/NAME/share` (of the
-    sizes of all). none: those that an environment of your own reports in its first steps; []: none of them."""
+    sizes of all). none: those that an environment of your own reports in its first
+    steps (a function that makes one is not called once more for that); []: none of them."""
 
     @property
     def atari(self) -> bool:

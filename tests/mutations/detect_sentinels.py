@@ -86,7 +86,7 @@ def who_has_left_is_stepped_no_more() -> None:
             row["run"].ask(stop=True)
 
     with TemporaryDirectory() as folder:
-        made = config("Counted", run={"eval_episodes": 0, "checkpoint_every_env_steps": 32})
+        made = config("Counted", env={"log_terms": []}, run={"eval_episodes": 0, "checkpoint_every_env_steps": 32})
         train_runs(folders(Path(folder), made, seeds=(0, 1)), factory=_Counted, callback=leave)
     assert _Counted.steps == 192 + 32, f"{_Counted.steps} steps were taken in environments, 224 were needed"
 

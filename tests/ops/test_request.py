@@ -47,7 +47,11 @@ def test_an_operation_takes_its_request_or_its_fields(operation: Operation) -> N
         assert typing.get_type_hints(operation.call)["request"] is operation.model
         return
     # What an operation does not take belongs to another one that the same command does: `lint --env`, `rules --family`.
-    elsewhere = {"lint": {"env", "env_args", "seconds", "code"}, "explain_rule": {"family"}, "evaluate_checkpoint": {"selector", "video"}}
+    elsewhere = {
+        "lint": {"env", "env_args", "seconds", "code"},
+        "explain_rule": {"family"},
+        "evaluate_checkpoint": {"selector", "video", "trace", "env"},
+    }
     renamed = {"remove_runs": {"runs"}, "get_guide": {"question"}, "explain_rule": {"rule"}}
     name = operation.function.rpartition(".")[2]
     fields = {field.name for field in fields_of(operation.model)} - elsewhere.get(name, set()) - renamed.get(name, set())

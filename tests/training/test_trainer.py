@@ -222,7 +222,7 @@ class Counted(tasks.Signs):
 
 
 def test_environments_of_a_member_that_has_left_are_stepped_no_more(tmp_path: Path) -> None:
-    config = {"env": {"id": "Counted"}, "run": {"eval_episodes": 0, "max_env_steps": 160}}
+    config = {"env": {"id": "Counted", "log_terms": []}, "run": {"eval_episodes": 0, "max_env_steps": 160}}
     Counted.steps = 0
     alone = train(tmp_path / "alone", [make_config(**config)], factory=Counted)[0]
     assert alone.status.env_steps == Counted.steps == 160

@@ -14,7 +14,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.checkpoints import findings
 from rlclinic.diagnosis.findings import Diagnosis
 from rlclinic.diagnosis.witness import join
-from rlclinic.errors import DiskFailed, RunError, UsageError
+from rlclinic.errors import DiskFailed, RlclinicError, RunError, UsageError
 from rlclinic.ops.diagnose import advice, best_group, bug_locations, possible_causes, rule_selection, watch_list, witness
 from rlclinic.ops.diagnose.rule_selection import Chosen
 from rlclinic.ops.runs.ranking import Outcome
@@ -135,9 +135,12 @@ def examine(
 
 
 def _describe_changed_code(owner: Run | Group) -> str | None:
-    return env_code.describe_changes(
-        owner, "what is said here is about the environment as it was; lines and examinations of its file are about the one of today"
-    )
+    consequence = "what is said here is about the environment as it was; lines and examinations of its file are about the one of today"
+    try:
+        return env_code.describe_changes(owner, consequence)
+    except RlclinicError:
+        # A damaged record: what else is left of the run is diagnosed.
+        return None
 
 
 def _find_env(histories: Sequence[History]) -> str | None:

@@ -54,9 +54,9 @@ def look(env: Env, kwargs: Mapping[str, Any], owner: Run | Group | None) -> Seen
 
 def look_at_own(owner: Run | Group | None) -> Seen | None:
     """Examine a run's own environment without being asked to: only where its code is, byte for byte, what was trained and approved."""
-    if owner is None or owner.record.get("source") or env_code.hash_of(owner) is None or env_code.find_object(owner) is not None:
-        return None
     try:
+        if owner is None or owner.record.get("source") or env_code.hash_of(owner) is None or env_code.find_object(owner) is not None:
+            return None
         if env_code.list_changes(owner):
             return None
         config = _find_trained(owner)

@@ -37,6 +37,9 @@ def find_terms(config: EnvConfig, factory: Callable[..., Any] | None) -> tuple[s
     """The terms of the reward that an environment of the user's own reports, seen in a few random steps of a copy of its own."""
     if factory is None and not trust.names_code(config.id):
         return ()
+    if factory is not None and not isinstance(factory, type):
+        # A function may count its calls, or start something that there is only one of: it is not called once more than copies are needed.
+        return ()
     from rlclinic.training.envs import making  # natively stepped environments need not wait for Gymnasium
 
     before = random.getstate(), np.random.get_state()  # noqa: NPY002 — an environment may draw from the generators that all share

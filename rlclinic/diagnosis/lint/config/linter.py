@@ -76,10 +76,10 @@ def lint_config(config: Config, *, select: Sequence[str] | None = None, ignore: 
 
 
 def is_static(each: registry.Rule) -> bool:
-    """Whether a rule needs the settings only."""
-    names = [name for options in each.needs for name in options]
-    about_settings = any(name.startswith(registry.CONFIG) for name in names)
-    return about_settings and each.scope == "run" and all(name.startswith(registry.CONFIG) or name in _NOT_SETTINGS for name in names)
+    """Whether settings alone give a rule all that it needs."""
+    ways = [[name for name in options if name.startswith(registry.CONFIG) or name in _NOT_SETTINGS] for options in each.needs]
+    about_settings = any(name.startswith(registry.CONFIG) for names in ways for name in names)
+    return about_settings and each.scope == "run" and all(ways)
 
 
 def derived(case: Case) -> dict[str, float]:

@@ -165,8 +165,8 @@ def test_a_group_is_answered_by_its_median_run_and_says_so() -> None:
         ("get_training_status", {"run_id": "/etc/passwd"}, "outside of the folders"),
         ("diagnose_run", {"run_id": "-"}, "stdin"),
         ("get_trial", {"trial_id": "t99"}, "no trial 't99'"),
-        ("get_run_metrics", {"run_id": "fine", "limit": 9999}, "less than or equal to 500"),
-        ("list_runs", {"limit": "many"}, "integer"),
+        ("get_run_metrics", {"run_id": "fine", "limit": 9999}, "limit must be at most 500"),
+        ("list_runs", {"limit": "many"}, "limit must be a whole number"),
     ],
 )
 def test_an_error_says_what_to_call_next_and_never_shows_a_traceback(tool: str, arguments: dict[str, object], says: str) -> None:
