@@ -8,7 +8,8 @@ A paraphrase is right if its guide comes first, or another whose first command i
 alone). A question that nothing here answers is right if the answer is that it is not known.
 
 The kept half is not blind: one author wrote both halves, some words of words.yaml were added with it in mind, and weights were chosen
-between looks at it. Its first look (24 of 30) is the fairer figure; blind.yaml is by somebody else, and was looked at once.
+between looks at it. Its first look (24 of 30) is the fairer figure. blind.yaml is by somebody else:
+23 of 32 at first sight, and its misses have been read since.
 """
 
 import json
@@ -28,7 +29,7 @@ FILES: Final = {
 LOOKS: Final = Path(__file__).parent / "looks.json"
 COMMAND: Final = "python -m benchmarks.questions"
 UNKNOWN: Final = "unknown"
-HALVES: Final = {"tuned": "tuned", "held": "kept, not blind,", "blind": "blind"}
+HALVES: Final = {"tuned": "tuned", "held": "kept, not blind,", "blind": "second author's, read since,"}
 
 THIRD: Final = Path(__file__).parent / "third.yaml"
 INTENTS: Final = {
@@ -77,7 +78,7 @@ def measure(half: str, *, misses: bool) -> list[dict[str, Any]]:
         if wanted != got:
             print(f"  {wanted}: {question!r} -> {got}")
     # Only a set that nobody tuned to is held to the bar.
-    name, bars = HALVES[half], {"bar": 85, "stretch": 95} if half == "blind" else {"bar": None, "stretch": None}
+    name, bars = HALVES[half], {"bar": None, "stretch": None}
     either = len(right) + len(by_command)
     return [
         {
