@@ -109,7 +109,13 @@ class Sign:
 def find_signs(lint: EnvLint, facts: Mapping[str, Any], cases: Sequence[Case]) -> list[Sign]:
     """What an environment shows that would explain a run that does not learn; settings that make up for it are allowed for."""
     signs = [_of_finding(finding) for finding in lint.findings if finding.rule in CAUSES]
-    signs += [*_judge_sign(facts, cases), *_judge_sizes(facts), *_judge_clock(facts), *_judge_reach(facts, cases)]
+    signs += [
+        *_judge_farming(lint, cases),
+        *_judge_sign(facts, cases),
+        *_judge_sizes(facts),
+        *_judge_clock(facts),
+        *_judge_reach(facts, cases),
+    ]
     kept: dict[str, Sign] = {}
     for one in sorted(signs, key=lambda each: -each.certainty):
         if one.certainty >= FAINT and not _is_made_up_for(one.cause, facts, cases):
@@ -137,6 +143,16 @@ def _is_made_up_for(cause: str, facts: Mapping[str, Any], cases: Sequence[Case])
         return first.setting("env.normalize_reward") is True or "NormalizeReward" in wrappers
     # Actors of these map their output to whatever the box is.
     return cause == "action-bounds" and first.algo in columns.ACTORS
+
+
+def _judge_farming(lint: EnvLint, cases: Sequence[Case]) -> Iterator[Sign]:
+    """A reward that can be farmed, where success is asked for and no run has it: without, nobody says what finishing is."""
+    if any(case.required_success is None or case.solved_at is not None for case in cases):
+        return
+    for finding in lint.findings:
+        if finding.rule == "ENV214":
+            fix = finding.remedies[0].text if finding.remedies else ""
+            yield Sign("reward-gamed", 0.9 * min(1.0, finding.strength), finding.rule, finding.text, fix)
 
 
 def _judge_sign(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sign]:

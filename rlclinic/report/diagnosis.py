@@ -173,7 +173,7 @@ def describe_witness(diagnosis: Diagnosis) -> list[Block]:
     witness = diagnosis.witness
     if witness is None:
         return []
-    rows = [("environment", text) for text in witness.seen or ("nothing wrong was seen in it",)]
+    rows = [("environment", text) for text in witness.seen or ("nothing was seen in it that explains the runs",)]
     rows += [("evaluation", text) for text in witness.differences]
     rows += [("evaluation", "no difference was seen")] if witness.evaluation is not None and not witness.differences else []
     rows += [("contradicts", text) for text in witness.contradictions]

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from rlclinic import trust
 from rlclinic.diagnosis import engine, witness
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.findings import Diagnosis, Severity
+from rlclinic.diagnosis.findings import Diagnosis, Finding, Severity
 from rlclinic.diagnosis.lint.env import lint_facts
 from rlclinic.diagnosis.rules import cases
 from rlclinic.errors import Untrusted, UsageError
@@ -139,6 +139,16 @@ def test_a_threshold_that_only_the_opposite_reward_reaches_shows_a_wrong_sign() 
     named = [one.cause for one in witness.find_signs(lint_facts({"name": "x", **facts}), facts, [Case(replace(sick(), threshold=150.0))])]
     assert named == ["reward-sign"]
     assert not witness.find_signs(lint_facts({"name": "x", **facts}), facts, [Case(replace(sick(), threshold=-15.0))])
+
+
+def test_a_reward_that_can_be_farmed_speaks_for_a_gamed_one_where_success_is_asked_for() -> None:
+    farmed = Finding(
+        rule="ENV214", name="reward-can-be-farmed", severity=Severity.HIGH, strength=1.0, text="a loop pays more than the goal"
+    )
+    lint = lint_facts({"name": "x"}).model_copy(update={"findings": (farmed,)})
+    gamed = cases.unsolved({"train/roll/success_rate": 0.0, "val/roll/ep_rew_mean": None}, threshold=None)
+    assert [one.cause for one in witness.find_signs(lint, {}, [Case(gamed)])] == ["reward-gamed"]
+    assert not witness.find_signs(lint, {}, [Case(sick())]), "nobody says what finishing is"
 
 
 def test_a_short_search_finds_what_pays_and_what_costs() -> None:
