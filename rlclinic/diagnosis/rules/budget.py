@@ -50,7 +50,7 @@ def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
         return
     if case.unfinished:
         return  # it has not ended: whether the rest is enough is for the forecast
-    late = returns.share(0.5)
+    late = detect.late_part(returns)
     slope = detect.trend(late)
     top = float(detect.smoothed(returns.values, 3).max())
     way, gap, gain = case.threshold - progress.start, case.threshold - late.share(0.6).median, top - progress.start
@@ -65,7 +65,8 @@ def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
     if strength <= 0:
         return
     budget = int(math.ceil(case.trained * (1 + min(1.5 * more, 4.0)) / 1000) * 1000)
-    text = f"the return rose by {say(slope.rise)} over the second half and was still rising; {say(gap)} are missing"
+    lately_at = "the second half" if len(late) == len(returns.share(0.5)) else f"the last {len(late)} rows"
+    text = f"the return rose by {say(slope.rise)} over {lately_at} and was still rising; {say(gap)} are missing"
     fix = change(case, "run.max_env_steps", budget, "go on at the slope of the second half, with half as much again", "> 30 %")
     proof = evidence(RETURN, text, float(late.steps[0]), float(late.steps[-1]), slope=slope.slope, gap=gap, more_budgets=more)
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))

@@ -18,6 +18,7 @@ __all__ = [
     "change_point",
     "collapse",
     "first_to_move",
+    "late_part",
     "mann_kendall",
     "noise",
     "onset",
@@ -93,6 +94,14 @@ def trend(signal: Signal) -> Trend:
     slope = theil_sen(short.steps, short.values)
     tau, p = mann_kendall(short.values)
     return Trend(slope, slope * float(short.steps[-1] - short.steps[0]), tau, p)
+
+
+def late_part(signal: Signal) -> Signal:
+    """Its second half; of a log so short that half of it could have no trend, the last rows that can."""
+    half = signal.share(0.5)
+    if len(half) >= SHORTEST or len(signal) < SHORTEST:
+        return half
+    return signal.between(float(signal.steps[-SHORTEST]), float(signal.steps[-1]))
 
 
 def theil_sen(x: ArrayLike, y: ArrayLike) -> float:
