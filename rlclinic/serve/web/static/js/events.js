@@ -23,8 +23,11 @@ export function connect(told) {
   });
 }
 
-/** Follow one run or group: `rows()` after new rows, `state()` after a change of state; returns what ends it. */
-export function follow(kind, id, rows, state) {
+/**
+ * Follow one run or group: `rows()` after new rows, `state()` after a change of state; returns what ends it.
+ * `opened()` when the stream begins, or begins again: what was written before that, and after the page was drawn, it does not tell.
+ */
+export function follow(kind, id, rows, state, opened = () => {}) {
   const stream = new EventSource(at(`/api/v1/${kind}/${encodeURIComponent(id)}/events?names=ep_rew_mean`));
   let missed = false;
   stream.addEventListener("rows", () => {
@@ -33,6 +36,7 @@ export function follow(kind, id, rows, state) {
     else rows();
   });
   stream.addEventListener("state", () => state());
+  stream.addEventListener("open", () => opened());
   const seen = () => {
     if (document.hidden || !missed) return;
     missed = false;

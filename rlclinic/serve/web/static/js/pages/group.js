@@ -88,6 +88,12 @@ export async function draw(main, [id]) {
         again();
       }
     },
+    () => {
+      if (found.report.verdict === "RUNNING") {
+        rows();
+        rest();
+      }
+    },
   );
   return () => {
     stop();

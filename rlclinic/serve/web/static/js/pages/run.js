@@ -84,6 +84,12 @@ export async function draw(main, [id]) {
         again();
       }
     },
+    () => {
+      if (found.state === "running") {
+        rows();
+        rest();
+      }
+    },
   );
   return () => {
     stop();
