@@ -29,7 +29,7 @@ MOST_DIMENSIONS: Final = 4
 DETERMINISTIC: Final = 0.1
 """Below this share of the actions' own spread, neighbours act alike: the data shows nobody what another action would have done."""
 FAR: Final = 20.0
-"""A step this many times as long as nearly all others (their 99.9 % quantile) joins two episodes."""
+"""A step this many times as long as nearly all others (their 99 % quantile) joins two episodes."""
 AT_BOUND: Final = 1e-3
 """Distance from a bound, as a share of the range, within which an action touches it."""
 UNEQUAL: Final = 1e3

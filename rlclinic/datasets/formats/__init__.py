@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -62,12 +63,7 @@ def read(name: str | Path) -> Dataset:
     data = join(
         source.episodes, source.observation_space, source.action_space, env_id=source.env_id, source=source.source, facts=source.facts
     )
-    return data if not source.notes else _with_notes(data, source)
-
-
-def _with_notes(data: Dataset, source: Source) -> Dataset:
-    from dataclasses import replace
-
+    # Notes are complete when the last episode has been read.
     return replace(data, notes=tuple(source.notes))
 
 

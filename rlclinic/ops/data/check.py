@@ -1,5 +1,7 @@
 """What is in a dataset, as an answer."""
 
+from dataclasses import asdict
+
 from rlclinic.datasets import quality
 from rlclinic.datasets.formats import find, read
 from rlclinic.errors import UsageError
@@ -22,23 +24,6 @@ def check(request: CheckRequest) -> DataReport:
         env=data.env_id,
         observations=str(data.observation_space),
         actions=str(data.action_space),
-        transitions=found.transitions,
-        episodes=found.episodes,
-        return_mean=found.return_mean,
-        return_std=found.return_std,
-        return_min=found.return_min,
-        return_max=found.return_max,
-        return_top_tenth=found.return_top_tenth,
-        length_mean=found.length_mean,
-        length_min=found.length_min,
-        length_max=found.length_max,
-        terminated=found.terminated,
-        zero_rewards=found.zero_rewards,
-        unique=found.unique,
-        state_coverage=found.state_coverage,
-        action_spread=found.action_spread,
-        at_bounds=found.at_bounds,
-        trajectory_quality=found.trajectory_quality,
-        duplicates=found.duplicates,
-        findings=[DataFinding(level=finding.level, name=finding.name, what=finding.what, do=finding.do) for finding in found.findings],
+        findings=[DataFinding(**asdict(finding)) for finding in found.findings],
+        **{name: value for name, value in asdict(found).items() if name != "findings"},
     )

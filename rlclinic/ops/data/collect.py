@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 def collect(request: CollectRequest, progress: Callable[[int], None] | None = None) -> DataWritten:
     """Let somebody act for some episodes, and keep all of it."""
     with _actor(request) as (env, act, config, who):
-        from rlclinic.training.data import recording
+        from rlclinic.training.data import collection
 
         out = request.out or Path(f"{who.replace('/', '-').replace(':', '-').replace('.', '-')}-data")
-        spaces = recording.observation_space(env), recording.action_space(env)
+        spaces = collection.observation_space(env), collection.action_space(env)
         facts = {
             "policy": who,
             "noise": request.noise,
@@ -39,7 +39,7 @@ def collect(request: CollectRequest, progress: Callable[[int], None] | None = No
         with folder.Writer(
             out, *spaces, env_id=config.env.id, source=f"{request.episodes} episodes of {who}{noise}", facts=facts
         ) as writer:
-            for episode in recording.record(env, act, request.episodes, request.noise, request.seed):
+            for episode in collection.record(env, act, request.episodes, request.noise, request.seed):
                 writer.add(episode)
                 if progress is not None:
                     progress(writer.episodes)
@@ -53,9 +53,9 @@ def collect(request: CollectRequest, progress: Callable[[int], None] | None = No
 def _actor(request: CollectRequest) -> "Iterator[tuple[VecEnv, Actor, Config, str]]":
     """The environment, who acts in it, its config, and the actor's name."""
     from rlclinic.training import envs
-    from rlclinic.training.data import recording
+    from rlclinic.training.data import collection
 
-    copies = min(request.episodes, recording.MOST_COPIES)
+    copies = min(request.episodes, collection.MOST_COPIES)
     if request.policy is None:
         checkpoint = pick_checkpoint(Store(request.runs_dir), request.selector)
         policy = load_policy(checkpoint)
@@ -72,7 +72,7 @@ def _actor(request: CollectRequest) -> "Iterator[tuple[VecEnv, Actor, Config, st
         trust.approve(*trust.names_in(config.env), *([] if request.policy == "random" else [request.policy]))
         env = envs.make(config.env, [request.seed], copies)
         random = request.policy == "random"
-        act = recording.play_at_random(env, request.seed) if random else recording.play_with(request.policy, env)
+        act = collection.play_at_random(env, request.seed) if random else collection.play_with(request.policy, env)
         who = request.policy
     try:
         yield env, act, config, who

@@ -1,4 +1,4 @@
-"""Recording episodes for a dataset: what a policy saw, did and earned, with what the last action led to."""
+"""Collecting episodes for a dataset: what a policy saw, did and earned, with what the last action led to."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
