@@ -329,7 +329,7 @@ def rows(simulations: int) -> Iterator[dict[str, Any]]:
     yield row("environments: power lost to looking into each, arrival equal, worst", max(losses.values()), None, each=losses)
     held = parallel.evaluate({_name_ratios(ratios): partial(coverage, ratios, spreads, simulations) for ratios, spreads in COVERED})
     yield row("environments: all intervals hold together at every look, worst", min(held.values()), 0.92, "higher", 0.95, each=held)
-    few = max(simulations // 20, 20)
+    few = max(simulations // 4, 20)
     held = {}
     for ratios, spreads in COVERED:
         held[_name_ratios(ratios)] = float(parallel.add_up(partial(count_covered, ratios, spreads), few, 8, 25) / few)

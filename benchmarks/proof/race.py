@@ -167,7 +167,7 @@ def compare_ways(simulations: int) -> Iterator[dict[str, Any]]:
     """How often each way names the best arm, and the runs that it takes, on the same tables of runs."""
     for place, (name, medians) in enumerate(FIELDS.items()):
         arms = len(medians)
-        races = max(20, simulations // (10 if arms <= 10 else 40))
+        races = simulations if arms <= 10 else max(20, simulations // 4)
         named, lost, wrong, runs, squares, welch = parallel.add_up(partial(count_named, medians), races, 100 + place, 10)
         yield describe_share(f"race: best arm named, {name}", int(named), races, None, better="higher")
         yield describe_share(f"race: best arm dropped, {name}", int(lost), races, 0.05, 0.01)
@@ -276,7 +276,7 @@ def rows(simulations: int) -> Iterator[dict[str, Any]]:
         what = f"race: an arm that takes a third of the steps called best, though it arrives in {arriving:.0%} of its seeds, others in all"
         count = int(parallel.add_up(partial(count_unreliable, arriving), races, 40, 50))
         yield describe_share(what, count, races, 0.12 if arriving > 0.7 else 0.05)
-    races = max(20, simulations // 20)
+    races = max(20, simulations // 4)
     for name, medians in COVERED.items():
         ranks, intervals, contradicted = parallel.add_up(partial(cover, medians), races, 50, 10)
         yield describe_share(f"race: sets of ranks hold together, {name}", int(ranks), races, 0.95, better="higher")

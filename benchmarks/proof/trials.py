@@ -443,13 +443,18 @@ def rows(simulations: int) -> Iterator[dict[str, Any]]:
     shares = {f"{median:g} of the steps": float(settled / max(asked, 1)) for median, (settled, asked) in found.items()}
     what = 'trial: "about N more seeds settle it" comes true, worst'
     yield row(what, min(shares.values()), 0.80, "higher", each=shares) | {"simulations": int(sum(asked for _, asked in found.values()))}
-    cases, misses = max(10, simulations // 40), {}
-    for spread in (0.2, 0.4, 0.7, 1.0):
-        for censored in (0.0, 0.3, 0.7):
-            missed = parallel.add_up(partial(add_misses_of_power, spread, censored), cases, 5, 25)
-            misses[f"spread {spread:g}, {100 * censored:.0f} % censored"] = float(missed / cases)
+    yield judge_power(simulations)
+
+
+def judge_power(simulations: int) -> dict[str, Any]:
+    """`can see` from measured runs beside the truth, so many draws over all spreads and shares of censored runs."""
+    worlds = [(spread, censored) for spread in (0.2, 0.4, 0.7, 1.0) for censored in (0.0, 0.3, 0.7)]
+    cases, misses = -(-max(120, simulations) // len(worlds)), {}
+    for spread, censored in worlds:
+        missed = parallel.add_up(partial(add_misses_of_power, spread, censored), cases, 5, 25)
+        misses[f"spread {spread:g}, {100 * censored:.0f} % censored"] = float(missed / cases)
     what = "trial: `can see` from 16 runs beside the truth, worst over spread and censoring"
-    yield row(what, max(misses.values()), 0.1, each=misses) | {"simulations": cases * len(misses)}
+    return row(what, max(misses.values()), 0.1, each=misses) | {"simulations": cases * len(misses)}
 
 
 def adopted_share(draw: Draw, simulations: int, *, arrival: bool = True) -> float:
