@@ -6,12 +6,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Final
 
 from rlclinic.actions import Action
 from rlclinic.errors import NotFound, nearest
 
-__all__ = ["Registered", "look_up"]
+__all__ = ["OWN_ENVIRONMENTS", "Registered", "look_up"]
 
+OWN_ENVIRONMENTS: Final[dict[str, int | None]] = {
+    "DeepSea-v0": None,
+    "Delivery-v0": 100,
+    "DoorKey-v0": 250,
+    "Maze-v0": 200,
+    "SparseMountainCar-v0": 200,
+}
+"""Environments that rlclinic itself brings, with their time limits; Gymnasium does not know them."""
 _PROBES = tuple(f"probe:{number}" for number in range(1, 6))
 
 
@@ -31,6 +40,8 @@ def look_up(env_id: str, shipped: Iterable[str] = ()) -> Registered:
     """
     if env_id in _PROBES:
         return Registered()
+    if env_id in OWN_ENVIRONMENTS:
+        return Registered(max_episode_steps=OWN_ENVIRONMENTS[env_id])
     if env_id.startswith("probe:"):
         raise NotFound(f"no environment {env_id}.\n  There would be nothing to train on.\n  Try: one of {', '.join(_PROBES)}")
     if env_id.startswith("ALE/") and importlib.util.find_spec("ale_py") is not None:
@@ -51,7 +62,7 @@ def look_up(env_id: str, shipped: Iterable[str] = ()) -> Registered:
         return Registered()
     entry = gymnasium.registry.get(env_id)
     if entry is None:
-        offered = nearest(env_id, [*shipped, *gymnasium.registry])
+        offered = nearest(env_id, [*shipped, *OWN_ENVIRONMENTS, *gymnasium.registry])
         hint = (", or ".join(offered),) if offered else (Action("envs"), ", which lists those with settings")
         raise NotFound(
             f"no environment {env_id}: neither a file in config/environments nor Gymnasium has it.\n"

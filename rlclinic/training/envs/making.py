@@ -16,6 +16,7 @@ from gymnasium import error as gym_error
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
+from rlclinic.config.gymnasium_registry import OWN_ENVIRONMENTS
 from rlclinic.errors import ConfigError, NotFound, RlclinicError, UsageError, nearest
 from rlclinic.training.envs import modules
 
@@ -121,6 +122,9 @@ def spec_of(env_id: str) -> EnvSpec:
         if callable(getattr(module, name, None)):
             # By its name: a worker process imports it again.
             return EnvSpec(name, entry_point=f"{module.__name__}:{name}")
+    elif name in OWN_ENVIRONMENTS:
+        entry_point = "rlclinic.training.envs.native.single:Single"
+        return EnvSpec(name, entry_point=entry_point, max_episode_steps=OWN_ENVIRONMENTS[name], kwargs={"env_id": name})
     elif name.startswith("ALE/") and importlib.util.find_spec("ale_py"):
         importlib.import_module("ale_py")
     try:
@@ -194,7 +198,7 @@ def _apply_wrapper(env: gym.Env[Any, Any], wrapper_id: str, kwargs: dict[str, An
 
 
 def _unknown(name: str, reason: str) -> NotFound:
-    offered = nearest(name, gym.registry)
+    offered = nearest(name, [*OWN_ENVIRONMENTS, *gym.registry])
     if name.startswith("ALE/"):
         hint = f"{_INSTALL['ale_py']}"
     elif offered:

@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rlclinic.actions import Change
+from rlclinic.config.gymnasium_registry import OWN_ENVIRONMENTS
 from rlclinic.errors import ConfigError
-from rlclinic.training.envs.native import acrobot, cartpole, mountain_car, pendulum, probes, tables
+from rlclinic.training.envs.native import acrobot, cartpole, grids, mountain_car, pendulum, probes, tables
 from rlclinic.training.envs.native.engine import NativeEnv
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ def _probe(probe_id: str) -> Entry:
     return Entry(lambda device: probes.ProbeEnv(probe_id), None)
 
 
+def _own(env_id: str, build: Callable[..., Dynamics], *kwargs: str) -> Entry:
+    return Entry(build, OWN_ENVIRONMENTS[env_id], frozenset(kwargs))
+
+
 _LAKE = frozenset({"desc", "map_name", "is_slippery", "success_rate", "reward_schedule"})
 _RAIN = frozenset({"is_rainy", "rainy_probability"})
 
@@ -52,6 +57,12 @@ CATALOG: dict[str, Entry] = {
     "Taxi-v4": Entry(tables.taxi, 200, _RAIN, masks=True),
     "CliffWalking-v1": Entry(tables.cliff_walking, None, frozenset({"is_slippery"})),
     "CliffWalkingSlippery-v1": Entry(partial(tables.cliff_walking, is_slippery=True), None, frozenset({"is_slippery"})),
+    # Our own, for questions of exploration, reward and curriculum; Gymnasium steps them through `single`.
+    "DeepSea-v0": _own("DeepSea-v0", tables.deep_sea, "size", "mapping_seed"),
+    "Delivery-v0": _own("Delivery-v0", tables.delivery, "size", "farmable"),
+    "DoorKey-v0": _own("DoorKey-v0", grids.DoorKey, "size"),
+    "Maze-v0": _own("Maze-v0", grids.Maze, "size", "difficulty", "levels"),
+    "SparseMountainCar-v0": _own("SparseMountainCar-v0", mountain_car.SparseMountainCar, "goal_velocity"),
     **{probe_id: _probe(probe_id) for probe_id in probes.PROBES},
 }
 

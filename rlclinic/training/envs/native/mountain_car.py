@@ -1,4 +1,4 @@
-"""MountainCar and its continuous version: a weak car must swing up a hill (Moore 1990)."""
+"""MountainCar, its sparse and its continuous version: a weak car must swing up a hill (Moore 1990)."""
 
 import numpy as np
 import torch
@@ -56,6 +56,17 @@ class MountainCar(Dynamics):
         force = self._force.take(action)
         state, terminated = _roll(state, force, 0.5, self._goal_velocity)
         return state, torch.full_like(force, -1.0), terminated
+
+
+class SparseMountainCar(MountainCar):
+    """MountainCar that pays 1 at the goal and nothing before: no step says how far it still is."""
+
+    def advance(self, state: Tensor, action: Tensor, chance: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        state, _, terminated = super().advance(state, action, chance)
+        return state, terminated.float(), terminated
+
+    def success(self, state: Tensor) -> Tensor:
+        return (state[..., 0] >= 0.5).float()
 
 
 class MountainCarContinuous(Dynamics):
