@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 Kind = TypeVar("Kind", bound="Part")
-_SPECIAL: Final = re.compile(r"[\s'\"{}()$&|;<>*?!`\\#]")
+_SPECIAL: Final = re.compile(r"[\s'\"{}()\[\]$&|;<>*?!`\\#]")
 
 
 class Part(str):

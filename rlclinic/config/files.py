@@ -20,7 +20,7 @@ from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.environment import Spec
 from rlclinic.config.experiment import Config
 from rlclinic.config.network import NetConfig
-from rlclinic.config.overrides import algorithm_of, apply
+from rlclinic.config.overrides import TYPED, algorithm_of, apply
 from rlclinic.config.records import to_record
 from rlclinic.config.run import RunConfig
 from rlclinic.config.schema import flatten
@@ -106,7 +106,7 @@ def load(ref: str, overrides: Sequence[str] = (), search: Path | None = None) ->
     for key in apply(record, overrides):
         # An override hides what stood inside of the setting; another algorithm hides all of the old one's settings.
         hidden = "algo." if key == "algo.name" and before != algorithm_of(record) else key + "."
-        origins = {old: origin for old, origin in origins.items() if not old.startswith(hidden)} | {key: "--set"}
+        origins = {old: origin for old, origin in origins.items() if not old.startswith(hidden)} | {key: TYPED}
     config = validate(record, origins)
     return Loaded(config, {key: _find_origin(key, origins) for key in flatten(to_record(config))}, tuple(notes))
 

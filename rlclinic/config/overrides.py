@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from pydantic.fields import FieldInfo
 
-from rlclinic.actions import Change
+from rlclinic.actions import Argument, Change
 from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.experiment import Config
 from rlclinic.config.records import to_record
@@ -17,7 +17,10 @@ from rlclinic.config.tabular import IN_UNITS_OF_THE_RETURN
 from rlclinic.config.validation import validate
 from rlclinic.errors import ConfigError, nearest
 
-__all__ = ["algorithm_of", "apply", "set_values"]
+__all__ = ["TYPED", "algorithm_of", "apply", "set_values"]
+
+TYPED: Final = str(Argument("set"))
+"""The origin of a value that the user gave, in records and reports."""
 
 
 def set_values(config: Config, values: Sequence[str]) -> Config:
@@ -29,7 +32,7 @@ def set_values(config: Config, values: Sequence[str]) -> Config:
     """
     record = to_record(config)
     changed = apply(record, values)
-    return validate(record, dict.fromkeys(changed, "--set")) if changed else config
+    return validate(record, dict.fromkeys(changed, TYPED)) if changed else config
 
 
 def apply(record: dict[str, Any], values: Iterable[str]) -> list[str]:

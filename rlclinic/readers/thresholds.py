@@ -22,5 +22,5 @@ def add_registered_threshold(history: History) -> History:
     known = REGISTERED.get(history.env_id, REGISTERED.get(re.sub(r"-v\d+$", "", history.env_id)))
     if known is None:
         return history
-    note = f"threshold {known:g}: as Gymnasium registers {history.env_id}; --threshold says another one"
+    note = f"threshold {known:g}: as Gymnasium registers {history.env_id}; another one can be given"
     return replace(history, threshold=known, settings={**history.settings, "spec.threshold": known}, notes=(*history.notes, note))

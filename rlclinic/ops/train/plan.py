@@ -9,7 +9,7 @@ from rlclinic import trust
 from rlclinic.actions import Action, Argument
 from rlclinic.config import Config, files
 from rlclinic.config.corrections import refusal
-from rlclinic.config.overrides import set_values
+from rlclinic.config.overrides import TYPED, set_values
 from rlclinic.errors import NotFound, RunBusy, UsageError
 from rlclinic.ops.train.machine import check_engine, idle_cores, usable_cores
 from rlclinic.ops.train.requests import TrainRequest
@@ -343,7 +343,7 @@ def _plan_extend(request: TrainRequest, runs: Sequence[Run]) -> TrainPlan:
     configs = [_change(_as_adjusted(checkpoint), flag_changes(request)) for checkpoint in checkpoints]
     parents = [_name(checkpoint) for checkpoint in checkpoints]
     source = parents[0] if len(parents) == 1 else runs[0].group_id
-    origins = {**(runs[0].record.get("origins") or {}), "run.max_env_steps": "--max-env-steps"}
+    origins = {**(runs[0].record.get("origins") or {}), "run.max_env_steps": str(Argument("max_env_steps"))}
     notes = [changed] if changed else []
     return TrainPlan(request, configs, origins, start="extend", parents=parents, parent=source, notes=notes, unseen_code=bool(changed))
 
@@ -369,7 +369,7 @@ def _changed(before: Config, after: Config) -> dict[str, str]:
     from rlclinic.config.schema import flatten
 
     old, new = flatten(to_record(before)), flatten(to_record(after))
-    return {key: "--set" for key, value in new.items() if old.get(key) != value and key != "seed"}
+    return {key: TYPED for key, value in new.items() if old.get(key) != value and key != "seed"}
 
 
 def _name(checkpoint: Checkpoint) -> str:

@@ -1,6 +1,5 @@
 """What `trial` and `race` compare: groups, prescriptions, changes, config files, variants, revisions, or the user's own command."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from rlclinic.comparison.sides import Side
 from rlclinic.config import Config, describe, files, from_record, load, set_values, to_record
 from rlclinic.errors import ConfigError, NotFound, RlclinicError, UsageError
 from rlclinic.ops.diagnose import prescribe
+from rlclinic.ops.request import fields_of
 from rlclinic.ops.runs import targets
 from rlclinic.ops.treat import suitability
 from rlclinic.ops.treat.requests import RaceRequest, TrialRequest
@@ -26,9 +26,25 @@ from rlclinic.treatment.trial.models import Source
 
 NOT_YOUR_SCRIPT: Final = (
     "NOT YOUR SCRIPT: this trains rlclinic's own trainer with settings translated from your log; what it did not log is ours. "
-    "To try it in your own code: rlclinic trial --run 'python train.py --seed {seed} --lr {learning_rate}' "
-    "--arm learning_rate=OLD --arm learning_rate=NEW"
+    "To try it in your own code: "
+    + Action("trial", run="python train.py --seed {seed} --lr {learning_rate}", arm=["learning_rate=OLD", "learning_rate=NEW"])
 )
+_ASKED_AGAIN: Final = {
+    "ablate",
+    "outcome",
+    "looks",
+    "per_look",
+    "alpha",
+    "margin",
+    "arrival_margin",
+    "rule",
+    "max_env_steps",
+    "threshold",
+    "device",
+    "timeout_seconds",
+    "seeds",
+    "whole_budget",
+}
 
 
 @dataclass
@@ -74,36 +90,21 @@ def _of_one_environment(request: TrialRequest) -> Resolved:
     return _treated(request)
 
 
-def typed(request: TrialRequest, resolved: Resolved) -> str:
+def typed(request: TrialRequest, resolved: Resolved) -> Action:
     """The command that asks the same again, but for the seeds."""
-    words = ["rlclinic", "trial", *([resolved.target] if resolved.target else request.targets)]
-    words += ["--rx", ",".join(map(str, request.rx))] if request.rx else []
-    words += [word for change in request.changes for word in ("--set", change)]
-    words += ["--envs", ",".join(request.envs)] if request.envs else []
-    words += ["--run", request.command] if request.command is not None else []
-    words += [word for arm in request.arms for word in ("--arm", arm)]
     usual = TrialRequest()
-    for flag in (
-        "ablate",
-        "outcome",
-        "looks",
-        "per_look",
-        "alpha",
-        "margin",
-        "arrival_margin",
-        "rule",
-        "max_env_steps",
-        "threshold",
-        "device",
-        "timeout_seconds",
-        "seeds",
-    ):
-        if (value := getattr(request, flag)) != getattr(usual, flag):
-            words += [f"--{flag.removesuffix('_seconds').replace('_', '-')}", str(value)]
-    words += ["--whole-budget"] if request.whole_budget else []
-    words += [] if request.futility else ["--no-futility"]
-    words += ["--runs-dir", str(request.runs_dir)] if request.runs_dir != usual.runs_dir else []
-    return shlex.join(words)
+    options: dict[str, Any] = {
+        "rx": ",".join(map(str, request.rx)) or None,
+        "set": request.changes or None,
+        "envs": ",".join(request.envs) or None,
+        "run": request.command,
+        "arm": request.arms or None,
+    }
+    for field_ in fields_of(TrialRequest):
+        if field_.name in _ASKED_AGAIN and (value := getattr(request, field_.name)) != getattr(usual, field_.name):
+            options[field_.option] = value
+    options |= {"no_futility": not request.futility, "runs_dir": request.runs_dir if request.runs_dir != usual.runs_dir else None}
+    return Action("trial", *([resolved.target] if resolved.target else request.targets), **options)
 
 
 def _check(request: TrialRequest) -> None:

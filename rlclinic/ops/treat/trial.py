@@ -276,8 +276,8 @@ def _next(store: Store, trial: Trial) -> list[Action]:
     trained = any(arm.failed < arm.n for arm in trial.arms)
     if trained and trial.verdict == "undecided" and trial.outcome in CENSORED_OUTCOMES and (trial.reason or _ends_apart(trial)):
         # Fresh seeds: what these ones show of the return was not asked of them.
-        asked = trial.context.get("typed") or "rlclinic trial …"
-        flag = "" if where is None else f" --runs-dir {where}"
+        asked = trial.context.get("typed") or Action("trial", "…")
+        flag = "" if where is None else f" {Argument('runs_dir', where)}"
         commands.append(Action.quoted(f"{asked} {Argument('outcome', 'return')}{'' if flag in asked else flag}"))
     commands.append(Action("runs list", trial=trial.id, runs_dir=where))
     return commands
