@@ -1,4 +1,5 @@
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -135,7 +136,7 @@ def test_what_git_does_not_have_is_said_plainly(repository: Path, target: str, e
     with pytest.raises(error) as raised:
         targets.read(target, Reading())
     assert said in str(raised.value)
-    assert "/tmp" not in str(raised.value)
+    assert tempfile.gettempdir() not in str(raised.value)
     assert str(raised.value).count("\n") == 2
 
 
