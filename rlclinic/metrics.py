@@ -57,7 +57,7 @@ def _table(prefix: str, estimator: str, text: str, bands: dict[str, Band] | None
 
 _COUNTERS = _table("", ROW, """
     time | unix s | When the row was made.
-    total_timesteps | env steps | Agent steps over all envs of the run: the axis of every curve.
+    total_timesteps | env steps | Agent steps over all envs of the run: the axis of every curve. With recorded data: gradient steps.
     epoch | iterations | Rollouts collected and learned from.
     total_episodes | episodes | Training episodes that have ended.
 """)  # fmt: skip
@@ -323,8 +323,17 @@ _REPLAY = _table("train/sentinel/", "the row's last batch", """
     "buffer_share": Band(0.0, 1.0, "definition"),
 })  # fmt: skip
 
+_OFFLINE = _table("train/sentinel/", "up to 1,024 recorded transitions, about 40 times in a run; blank otherwise", """
+    terminated_share | share | Share of recorded steps that lead to a terminal state. Only there do values end; 0 where none ever does.
+    policy_distance | action | Distance of the policy's action from the recorded one, of a range of 2; of choices, the share of others.
+    loss_data | - | What the policy's fit to recorded actions costs, on rows that are learned from.
+    loss_held_out | - | The same on episodes that are held out: far above `loss_data`, actions are learned by heart.
+    q_policy_gain | return | Values of the policy's actions minus those of recorded ones: large, they are of actions nobody tried.
+    data_value | return | Mean discounted return that really came after those recorded steps whose future is known.
+""")  # fmt: skip
+
 _SEEN = (_COUNTERS, _ROLL, _LOSSES, _METRICS, _GRADIENTS, _REPLAY_SEEN, _VALIDATION, _TIME, _HYPERPARAMETERS, _REPLAY_NUMBERS)
-_TESTIFIED = (_SENTINELS, _COSTLY, _REPLAY, _FINGERPRINTS, _RANDOM, _ENVIRONMENT)
+_TESTIFIED = (_SENTINELS, _COSTLY, _REPLAY, _OFFLINE, _FINGERPRINTS, _RANDOM, _ENVIRONMENT)
 METRICS: Final[dict[str, Metric]] = {metric.name: metric for part in (*_SEEN, *_TESTIFIED) for metric in part}
 """By canonical name, in the order of a table's columns."""
 

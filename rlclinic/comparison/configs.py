@@ -20,7 +20,7 @@ ABSENT: Final = object()
 POINTS: Final = 41
 """Of a schedule's picture."""
 _IGNORED: Final = ("seed", "name", "spec.description", "spec.source")
-_ORDER: Final = ("algo", "env", "net", "run", "spec")
+_ORDER: Final = ("algo", "env", "net", "data", "run", "spec")
 
 
 def diff(sides: Sequence[Side], recorded: Sequence[trials.Recorded] = ()) -> ConfigDiff:

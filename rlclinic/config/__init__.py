@@ -12,11 +12,13 @@ from rlclinic.config.algorithms import (
     numbers,
     shape_key,
 )
+from rlclinic.config.data import DataConfig
 from rlclinic.config.environment import EnvConfig, Spec, Wrapper
 from rlclinic.config.experiment import Config, describe
 from rlclinic.config.files import Available, Loaded, available, load
 from rlclinic.config.network import EncoderSettings, NetConfig
 from rlclinic.config.off_policy import DDPGConfig, DQNConfig, OffPolicySettings, SACConfig, TD3Config
+from rlclinic.config.offline import BCConfig, OfflineSettings
 from rlclinic.config.overrides import set_values
 from rlclinic.config.records import from_record, to_record
 from rlclinic.config.run import RunConfig
@@ -29,9 +31,11 @@ __all__ = [
     "A2CConfig",
     "AlgoConfig",
     "Available",
+    "BCConfig",
     "Config",
     "DDPGConfig",
     "DQNConfig",
+    "DataConfig",
     "EncoderSettings",
     "EnvConfig",
     "Loaded",
@@ -39,6 +43,7 @@ __all__ = [
     "Number",
     "OffPolicyConfig",
     "OffPolicySettings",
+    "OfflineSettings",
     "OnPolicyConfig",
     "OnPolicySettings",
     "PPOConfig",

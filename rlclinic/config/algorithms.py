@@ -3,7 +3,8 @@
 Settings that several of them have are types here, so that a setting means the same everywhere and its documentation is
 written once; each algorithm chooses its default. Names are Stable-Baselines3's.
 
-An algorithm of another package is a class derived from `OnPolicySettings` or `OffPolicySettings`, declared as an entry point:
+An algorithm of another package is a class derived from `OnPolicySettings`, `OffPolicySettings` or `OfflineSettings`, declared as an
+entry point:
 
     [project.entry-points."rlclinic.algorithms"]
     my_algo = "my_package.config:MyAlgoConfig"
@@ -23,6 +24,7 @@ from pydantic_core import InitErrorDetails
 
 from rlclinic import plugins
 from rlclinic.config.off_policy import DDPGConfig, DQNConfig, OffPolicySettings, SACConfig, TD3Config
+from rlclinic.config.offline import BCConfig, OfflineSettings
 from rlclinic.config.schedule import Number, Schedule
 from rlclinic.config.schema import Kind, Shape, Strict, flatten, kind_of, read_number
 from rlclinic.config.shared_settings import AdamEps, Gamma, GradientNorm, LearningRate, Momentum, Optimizer, RmsDecay, WeightDecay
@@ -290,9 +292,9 @@ class OnPolicySettings(Strict):
 
 
 OnPolicyConfig = PPOConfig | A2CConfig | ReinforceConfig | OnPolicySettings
-OffPolicyConfig = DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig | OffPolicySettings
+OffPolicyConfig = DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig | OffPolicySettings | OfflineSettings
 AlgoConfig = OnPolicyConfig | OffPolicyConfig
-OwnAlgoConfig = PPOConfig | A2CConfig | ReinforceConfig | DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig
+OwnAlgoConfig = PPOConfig | A2CConfig | ReinforceConfig | DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig | BCConfig
 
 ENTRY_POINTS: Final = "rlclinic.algorithms"
 """The group of entry points in which other packages declare algorithms."""
@@ -325,9 +327,9 @@ def _declared() -> dict[str, EntryPoint]:
 @cache
 def _load(entry: EntryPoint) -> type[AlgoConfig]:
     found = plugins.load(entry, "algorithm")
-    if not (isinstance(found, type) and issubclass(found, OnPolicySettings | OffPolicySettings)):
+    if not (isinstance(found, type) and issubclass(found, OnPolicySettings | OffPolicySettings | OfflineSettings)):
         raise ConfigError(
-            f"the algorithm {entry.name} ({entry.value}) is no class derived from OnPolicySettings or OffPolicySettings.\n"
+            f"the algorithm {entry.name} ({entry.value}) is no class derived from OnPolicySettings, OffPolicySettings or OfflineSettings.\n"
             "  Nothing would say which settings it has.\n  Derive it from one of them (rlclinic.config)"
         )
     return found
@@ -343,6 +345,7 @@ ALGORITHMS: Final = Algorithms(
         "ddpg": DDPGConfig,
         "sac": SACConfig,
         "q_learning": QLearningConfig,
+        "bc": BCConfig,
     }
 )
 
@@ -350,7 +353,7 @@ ALGORITHMS: Final = Algorithms(
 def read_algorithm(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
     """Settings of an algorithm: our own as the schema reads them, another package's as its class does."""
     name = value.get("name") if isinstance(value, Mapping) else getattr(value, "name", None)
-    if isinstance(value, OnPolicySettings | OffPolicySettings):
+    if isinstance(value, OnPolicySettings | OffPolicySettings) or (isinstance(value, OfflineSettings) and name not in ALGORITHMS.own):
         return value
     if not isinstance(value, Mapping) or not isinstance(name, str) or name in ALGORITHMS.own or name not in ALGORITHMS:
         return read(value)
@@ -364,7 +367,7 @@ def read_algorithm(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
 
 def dump_algorithm(value: Any, dump: SerializerFunctionWrapHandler, mode: str) -> Any:
     """The inverse: plain data."""
-    return value.model_dump(mode=mode) if isinstance(value, OnPolicySettings | OffPolicySettings) else dump(value)
+    return value.model_dump(mode=mode) if isinstance(value, OnPolicySettings | OffPolicySettings | OfflineSettings) else dump(value)
 
 
 def numbers(algo: AlgoConfig) -> dict[str, float | Schedule | None]:

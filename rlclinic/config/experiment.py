@@ -8,6 +8,7 @@ from pydantic import Field, WrapSerializer, WrapValidator, model_validator
 
 from rlclinic.actions import Change, join_lines
 from rlclinic.config.algorithms import AlgoConfig, OffPolicyConfig, OwnAlgoConfig, PPOConfig, dump_algorithm, numbers, read_algorithm
+from rlclinic.config.data import DataConfig
 from rlclinic.config.environment import EnvConfig, Spec
 from rlclinic.config.network import NetConfig
 from rlclinic.config.off_policy import STRETCH_ENV_STEPS
@@ -46,19 +47,31 @@ class Config(Strict):
     """The algorithm and its settings."""
     net: NetConfig = NetConfig()
     """The networks."""
+    data: DataConfig | None = Field(None, exclude_if=lambda data: data is None)
+    """Recorded transitions to learn from, by algorithms that do (bc); left out otherwise."""
     run: RunConfig = RunConfig()
     """Budget, evaluation, checkpoints, machine."""
     seed: Count = Field(0, ge=0, lt=2**63)
     """Decides every random number of the run. `--seeds N` trains seed ... seed + N - 1. Any whole number from 0."""
 
     @property
+    def offline(self) -> bool:
+        """Whether it learns from recorded data alone: what is called env steps elsewhere is then gradient steps."""
+        return self.algo.loop == "offline"
+
+    @property
     def rollout_size(self) -> int:
-        """Env steps of an iteration: n_envs x n_steps; with a replay, as many cycles (n_envs x train_freq) as fit into 100."""
+        """Env steps of an iteration: n_envs x n_steps; with a replay, as many cycles (n_envs x train_freq) as fit into 100.
+
+        Offline: 100 gradient steps.
+        """
         return self.cycles * self.cycle_size
 
     @property
     def cycle_size(self) -> int:
-        """Transitions collected between two updates."""
+        """Transitions collected between two updates; offline, where none are, 1."""
+        if self.offline:
+            return 1
         steps = self.algo.train_freq if isinstance(self.algo, OffPolicyConfig) else self.algo.n_steps
         return self.env.n_envs * steps
 
@@ -179,7 +192,7 @@ def _replay_problems(config: Config) -> Iterator[Problem]:
     if not isinstance(algo, OffPolicyConfig):
         return
     first = max(algo.learning_starts, config.cycle_size - 1)
-    if first >= budget:
+    if first >= budget and not config.offline:
         what = f"algo.learning_starts={algo.learning_starts}" if first == algo.learning_starts else f"algo.train_freq={algo.train_freq}"
         yield (
             f"{what} leaves no gradient step in a budget of {budget} env steps (run.max_env_steps).\n"
@@ -189,7 +202,7 @@ def _replay_problems(config: Config) -> Iterator[Problem]:
             Change("run.max_env_steps", 10 * (first + 1)),
         )
     needed = algo.n_step * config.env.n_envs
-    if algo.buffer_size < needed and algo.batch_size:
+    if algo.buffer_size < needed and algo.batch_size and not config.offline:
         yield (
             f"algo.buffer_size={algo.buffer_size} does not hold {algo.n_step} steps of {config.env.n_envs} envs.\n"
             "  No transition would be remembered long enough to learn from.\n  Try: ",
@@ -246,6 +259,12 @@ def _combination_problems(config: Config) -> Iterator[Problem]:
             Change("net.shared", False),
         )
 
+    if config.data is not None and not config.offline:
+        yield (
+            f"data.path={config.data.path}, but {config.algo.name} learns from what it does itself.\n"
+            "  The recorded data would be ignored.\n  Try: ",
+            Change("algo.name", "bc"),
+        )
     if config.algo.name == "q_learning" and config.net.encoder != "auto":
         yield (
             f"net.encoder={config.net.encoder}, but q_learning keeps a table.\n"
@@ -261,11 +280,13 @@ def describe(config: Config) -> dict[str, int | float]:
     algo, run = config.algo, config.run
     gamma = algo.gamma.start if isinstance(algo.gamma, Schedule) else algo.gamma
     evaluations = ceil(run.max_env_steps / run.eval_every_env_steps) if run.eval_every_env_steps else 1
-    derived = (_describe_replay(config) if isinstance(algo, OffPolicyConfig) else _describe_rollouts(config)) | {
-        "env_steps": config.iterations * config.rollout_size,
-        "evaluations": evaluations if run.eval_episodes else 0,
-    }
-    if config.env.frames_per_step is not None:
+    if config.offline:
+        derived: dict[str, int | float] = {"batch_rows": config.batch_rows, "gradient_steps": config.iterations * config.rollout_size}
+    else:
+        derived = _describe_replay(config) if isinstance(algo, OffPolicyConfig) else _describe_rollouts(config)
+        derived["env_steps"] = config.iterations * config.rollout_size
+    derived["evaluations"] = evaluations if run.eval_episodes else 0
+    if config.env.frames_per_step is not None and not config.offline:
         derived["frames"] = derived["env_steps"] * config.env.frames_per_step
     # Without discount the agent looks ahead for ever, which is no number.
     return derived | ({"horizon_steps": 1 / (1 - gamma)} if gamma < 1 else {})

@@ -268,7 +268,8 @@ def _resolve(tree: Tree, variant: str) -> Tree:
 
 def _find_family(variant: str) -> str:
     """The algorithm that a variant is called by: `a2c_fast` is A2C."""
-    return next((name for name in ALGORITHMS if re.match(rf"{name}(_|-|$)", variant)), "ppo")
+    known = sorted(ALGORITHMS, key=len, reverse=True)  # td3_bc before td3
+    return next((name for name in known if re.match(rf"{name}(_|-|$)", variant)), "ppo")
 
 
 def _place_setting(result: dict[str, Any], key: str, value: "Located | Tree", algo: str) -> None:
@@ -319,7 +320,7 @@ def _load_defaults(algo: str) -> tuple[Tree, str]:
     source = _read(_DEFAULTS)
     if algo in source.variants:
         return _resolve(source.variant(algo), algo), _DEFAULTS.name
-    like = source.variant("ppo" if ALGORITHMS[algo].loop == "on_policy" else "sac")
+    like = source.variant({"on_policy": "ppo", "offline": "bc"}.get(ALGORITHMS[algo].loop, "sac"))
     return _resolve({**like, "algo": {"name": Located(algo, "variant")}}, algo), "its package"
 
 
@@ -338,6 +339,10 @@ def _load_general_variant(sources: list[_Source], variants: dict[str, _Source], 
         task = _get_section(own, "env")
         if algo in IN_UNITS_OF_THE_RETURN:
             task = {key: value for key, value in task.items() if key != "normalize_reward"}
+        if ALGORITHMS[algo].loop == "offline":
+            # How many copies act, and what is normalized while they do, was tuned for whoever acts.
+            of_acting = ("n_envs", "normalize_obs", "normalize_reward")
+            task = {key: value for key, value in task.items() if key not in of_acting} | _get_section(tree, "env")
         tree |= {"env": task, "spec": _get_section(own, "spec")}
     else:
         tree |= {"env": {"id": Located(env, "name"), **_get_section(tree, "env")}, "spec": _translate_spec(_find_spec(sources))}

@@ -8,6 +8,7 @@ from pydantic.fields import FieldInfo
 
 from rlclinic.actions import Action, Change
 from rlclinic.config.algorithms import ALGORITHMS
+from rlclinic.config.data import DataConfig
 from rlclinic.config.environment import EnvConfig, Spec
 from rlclinic.config.network import NetConfig
 from rlclinic.config.run import RunConfig
@@ -71,6 +72,8 @@ _WHOLE: Final = ("seed", "name")
 def list_fields(algo: str) -> dict[str, dict[str, FieldInfo]]:
     """Every section's fields by the names that users write, for a config of that algorithm."""
     models: dict[str, type[BaseModel]] = {"spec": Spec, "env": EnvConfig, "algo": ALGORITHMS[algo], "net": NetConfig, "run": RunConfig}
+    if ALGORITHMS[algo].loop == "offline":
+        models["data"] = DataConfig
     return {section: dict(model.model_fields) for section, model in models.items()}
 
 

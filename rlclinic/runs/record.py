@@ -48,7 +48,7 @@ GROUPS: Final = "@groups"
 
 META: Final = frozenset(
     {"schema_version", "id", "group", "members", "label", "created", "parent", "start", "repeats", "prescription", "trial"}
-    | {"origins", "engine", "versions", "random_policy", "source", "corrections", "env_code", "reward_terms"}
+    | {"origins", "engine", "versions", "random_policy", "source", "corrections", "env_code", "reward_terms", "recorded"}
 )
 """Keys of config.json and group.json that are about the run; all others are its settings, nested as in YAML."""
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.actions import Action, Change
-from rlclinic.config import Config
+from rlclinic.config import Config, value_at
 from rlclinic.config.corrections import CORRECTIONS, refusal
 from rlclinic.errors import ConfigError, RunError
 from rlclinic.runs.export.events import EventFile
@@ -23,8 +23,9 @@ from rlclinic.training import envs, optim, replay_assembly, rows
 from rlclinic.training.algos import find_on_policy
 from rlclinic.training.checkpoints import files, replay_files, snapshot
 from rlclinic.training.checkpoints.files import Checkpoint
-from rlclinic.training.data import info_columns, replay
+from rlclinic.training.data import info_columns, recorded, replay
 from rlclinic.training.data.episodes import Episodes
+from rlclinic.training.data.recorded import Recorded
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines import select
 from rlclinic.training.engines.captured_replay import CapturedReplay
@@ -69,6 +70,8 @@ class Cohort:
     eval_env: VecEnv | None = None
     memory: Replay | None = None
     """What is remembered, by algorithms that learn from a replay."""
+    data: Recorded | None = None
+    """What was recorded, for algorithms that learn from that alone."""
     refill_until: int = 0
     """The env step up to which nothing is learned, because a replay that was lost has to fill up again."""
     factory: Factory | None = None
@@ -191,7 +194,9 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
             refused=refused,
             corrections=corrections,
         )
-        if isinstance(plan, off_policy.Plan):
+        if config.offline:
+            _give_data(cohort)
+        elif isinstance(plan, off_policy.Plan):
             _give_memory(cohort, plan)
         _go_on(cohort, starts)
         _say_what_was_chosen(cohort, choice)
@@ -218,6 +223,32 @@ def _give_memory(cohort: Cohort, plan: off_policy.Plan) -> None:
     if plan.engine == "captured":
         compiles = select.compiles_replay(cohort.config, plan, len(cohort.members))
         cohort.engine = CapturedReplay(compiles=compiles, tf32=cohort.config.run.precision == "tf32")
+
+
+def _give_data(cohort: Cohort) -> None:
+    """Recorded data, and normalizers that know it: they stay as they are, and are saved with the policy."""
+    plan, learner = cohort.plan, cohort.learner
+    assert isinstance(plan, off_policy.Plan)
+    assert isinstance(learner, off_policy.Learner)
+    data = cohort.data = recorded.load(cohort.config, cohort.env, cohort.device)
+    for member in cohort.members:
+        known = (member.run.record.get("recorded") or {}).get("fingerprint")
+        if known is not None and known != data.fingerprint:
+            raise ConfigError(
+                f"{cohort.config.data.path if cohort.config.data else ''} is not the data that {member.run.id} was begun on: it has "
+                "changed since.\n  What is learned from here on could not be told from what was learned before.\n"
+                "  Put the old data back, or train anew: ",
+                Action("train", member.run.id),
+            )
+    members = len(cohort.members)
+    bound = torch.full((members, 1), float(data.rewards.abs().max()), device=cohort.device)
+    if learner.reward_stats is not None:
+        stats = data.reward_moments([float(value_at(each.config.algo.gamma, 0, 1)) for each in cohort.members])
+        bound = normalize.rewards(stats, bound.unsqueeze(-1), plan.env.clip_reward).squeeze(-1)
+        learner = replace(learner, reward_stats=stats)
+    if learner.obs_stats is not None:
+        learner = replace(learner, obs_stats=data.moments(members))
+    cohort.learner = replace(learner, reward_bound=bound)
 
 
 def _say_what_was_chosen(cohort: Cohort, choice: select.Choice) -> None:
@@ -289,7 +320,7 @@ def with_engine(plan: AnyPlan, engine: str) -> AnyPlan:
 
 def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECTIONS.keys()) -> AnyPlan:
     """Algorithm, network and optimizer for a config and what its environment gives and takes; `corrections` are the run's own."""
-    if config.algo.loop == "off_policy":
+    if config.algo.loop != "on_policy":
         return with_engine(replay_assembly.plan_for(config, env, corrections), config.run.engine)
     policy = fitting.policy_for(config, env)
     algo: Any = config.algo
@@ -360,6 +391,11 @@ def _go_on(cohort: Cohort, starts: list[Start]) -> None:
         _remember(cohort, starts, exact=False)
         return
     cohort.iteration, cohort.env_steps = int(found[0].state["iteration"]), found[0].env_steps
+    if cohort.data is not None:
+        # Nobody has acted: there is nothing to put back.
+        cohort.position = Position(cohort.env.reset(), cohort.env.action_mask)
+        _say(cohort, f"{how} from gradient step {cohort.env_steps}, exactly where it was")
+        return
     before = starts[0].config
     moved = before is not None and before.env.id != cohort.config.env.id
     if moved or not all(snapshot.fits(each, cohort.env) for each in found):
@@ -421,8 +457,26 @@ def provenance(cohort: Cohort) -> dict[str, Any]:
     action: dict[str, Any] = {"kind": space.kind, "sizes": list(space.sizes)}
     if space.low is not None and space.high is not None and np.isfinite([space.low, space.high]).all():
         action |= {"low": float(space.low.min()), "high": float(space.high.max())}
+    facts = {} if cohort.data is None else {"recorded": describe_data(cohort)}
     observed = {"obs_shape": list(cohort.env.obs_shape), "obs_flags": _flags(cohort)}
-    return {"engine": {**engine, **observed, "action": action}, "versions": versions, "corrections": cohort.corrections}
+    return {"engine": {**engine, **observed, "action": action}, "versions": versions, "corrections": cohort.corrections, **facts}
+
+
+def describe_data(cohort: Cohort) -> dict[str, Any]:
+    """What the record says of the data that is learned from."""
+    assert cohort.data is not None
+    data = cohort.data.data
+    return {
+        "fingerprint": cohort.data.fingerprint,
+        "source": data.source,
+        "episodes": data.n_episodes,
+        "transitions": len(data),
+        "learned_from": cohort.data.size,
+        "held_out": len(cohort.data.held_out),
+        "return_mean": float(data.returns.mean()),
+        "return_max": float(data.returns.max()),
+        "terminated": int(data.terminated.sum()),
+    }
 
 
 def _flags(cohort: Cohort) -> int:

@@ -14,7 +14,6 @@ from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.loops import off_policy, on_policy
 from rlclinic.training.loops.kinds import AnyLearner, AnyPlan
 from rlclinic.training.nets import mlp
-from rlclinic.training.nets.q_nets import Networks
 from rlclinic.training.sentinels import fingerprints
 
 Floats = NDArray[np.float64]
@@ -89,7 +88,7 @@ def actor(plan: AnyPlan, learner: AnyLearner, n_envs: int, *, deterministic: boo
 
 
 def _replay_actor(plan: off_policy.Plan, learner: off_policy.Learner, env_index: Tensor, seed: Tensor | None) -> Actor:
-    params = Networks(plan.nets, {plan.algo.ACTOR: off_policy.deployed_weights(plan, learner)})
+    params = off_policy.acting_networks(plan, learner)
 
     def act(obs: Tensor, mask: Tensor | None, t: int) -> Tensor:
         noise = None if seed is None else off_policy.acting_noise(plan, seed, t, env_index)

@@ -33,19 +33,22 @@ def keep_finite(cohort: Cohort, before: Learner, after: Learner, rollout: Rollou
 
 
 def keep_finite_replay(
-    cohort: Cohort, before: off_policy.Learner, after: off_policy.Learner, transitions: Transitions, readings: dict[str, Tensor]
+    cohort: Cohort, before: off_policy.Learner, after: off_policy.Learner, transitions: Transitions | None, readings: dict[str, Tensor]
 ) -> off_policy.Learner:
-    """As `keep_finite`, for an iteration of an algorithm with a replay."""
+    """As `keep_finite`, for an iteration of an algorithm with a replay; of recorded data there are no transitions of its own."""
     # The largest by size is not finite where any is, and found ten times as fast as all are asked.
     largest = [flat.abs().amax(1) for flat in (*after.nets.values(), *after.targets.values())]
     good = torch.isfinite(torch.stack(largest)).all(0).unsqueeze(1)
-    good = good & torch.isfinite(transitions.reward.flatten(1)).all(1, keepdim=True)
+    if transitions is not None:
+        good = good & torch.isfinite(transitions.reward.flatten(1)).all(1, keepdim=True)
     if bool(good.all()):
         return after
     for index in (~good).squeeze(1).nonzero().flatten().tolist():
         member = cohort.members[index]
         if member.active:
-            on_the_way = {"observations": transitions.obs, "rewards": transitions.reward, "actions": transitions.action}
+            on_the_way = {}
+            if transitions is not None:
+                on_the_way = {"observations": transitions.obs, "rewards": transitions.reward, "actions": transitions.action}
             where = next(
                 (f"{name} came first" for name, seen in on_the_way.items() if not bool(torch.isfinite(seen[index].float()).all())), None
             )
@@ -64,7 +67,7 @@ def keep_finite_replay(
 
 def _first_reading(index: int, readings: dict[str, Tensor]) -> str:
     names = [name for name in ("target", "q", "error", "norm", "log_prob", "actor", "actor_norm") if name in readings]
-    for step in range(readings["q"].shape[0] if names else 0):
+    for step in range(readings[names[0]].shape[0] if names else 0):
         for name in names:
             if step < len(readings[name]) and not bool(torch.isfinite(readings[name][step, index]).all()):
                 return f"{name} in gradient step {step + 1} came first (data was finite)"

@@ -14,7 +14,7 @@ from rlclinic.training import optim
 from rlclinic.training.algos import OffPolicyAlgorithm, find_off_policy
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
-from rlclinic.training.envs.base import VecEnv
+from rlclinic.training.envs.base import ActionSpec, VecEnv
 from rlclinic.training.loops.off_policy import AVERAGE, Learner, Plan
 from rlclinic.training.maths import normalize
 from rlclinic.training.nets import fitting, q_nets
@@ -37,8 +37,9 @@ def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECT
     eps_in_root = "rmsprop_as_torch" not in corrections
     optimizers = {name: optim.Optimizer(*rule, net.layout, eps_in_root) for name, net in made.items()}
     rule = (algo.optimizer, algo.adam_eps, 0.0, algo.momentum, algo.rms_decay)
-    for name in scalars_of(module, algo, 1, torch.device("cpu")):
-        optimizers[name] = optim.Optimizer(*rule, Layout({name: (1,)}), eps_in_root)
+    learned = scalars_of(module, config, env.action, 1, torch.device("cpu"))
+    for name, first in learned.items():
+        optimizers[name] = optim.Optimizer(*rule, Layout({name: tuple(first.shape[1:])}), eps_in_root)
     shape = replay.Shape(
         rows=config.replay_rows,
         n_envs=config.env.n_envs,
@@ -47,7 +48,7 @@ def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECT
         images=env.picture is not None,
         once=algo.optimize_memory_usage,
         marks_valid=env.skips,
-        masks=env.action.sizes[0] if config.env.action_mask and module.ACTIONS == "discrete" else 0,
+        masks=env.action.sizes[0] if config.env.action_mask and env.action.kind == "discrete" and not config.offline else 0,
         prioritized=getattr(algo, "prioritized", False),
     )
     return Plan(
@@ -61,18 +62,27 @@ def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECT
         cycles=config.cycles,
         updates_per_cycle=config.updates_per_cycle,
         engine=config.run.engine,
+        learned={name: first[0] for name, first in learned.items()},
     )
 
 
-def scalars_of(algorithm: OffPolicyAlgorithm, config: Any, members: int, device: torch.device) -> dict[str, torch.Tensor]:
-    """The first values of an algorithm's learned numbers, [M, 1] by name; most have none."""
-    made: dict[str, torch.Tensor] = algorithm.scalars(config, members, device) if hasattr(algorithm, "scalars") else {}
-    return made
+def scalars_of(
+    algorithm: OffPolicyAlgorithm, config: Config, action: ActionSpec, members: int, device: torch.device
+) -> dict[str, torch.Tensor]:
+    """The first values of an algorithm's learned numbers by name, [M, 1], or [M, K] with one for each component; most have none."""
+    made: dict[str, torch.Tensor] = algorithm.scalars(config.algo, members, device) if hasattr(algorithm, "scalars") else {}
+    return made | (algorithm.vectors(config, action, members, device) if hasattr(algorithm, "vectors") else {})
 
 
 def _check_spaces(config: Config, env: VecEnv, algorithm: OffPolicyAlgorithm) -> None:
     name, kind = config.algo.name, env.action.kind
-    chooses = algorithm.ACTIONS == "discrete"
+    if algorithm.ACTIONS == "any" and kind not in ("discrete", "box"):
+        raise ConfigError(
+            f"{name} learns choices or vectors of numbers, but {config.env.id} takes actions of kind {kind}.\n"
+            "  Recorded data has no such actions.\n  Try: ",
+            Action("train", f"{config.env.id}:ppo"),
+        )
+    chooses = kind == "discrete" if algorithm.ACTIONS == "any" else algorithm.ACTIONS == "discrete"
     if chooses and kind != "discrete":
         other = "sac" if kind == "box" else "ppo"
         raise ConfigError(
@@ -132,7 +142,7 @@ def fresh_learner(plan: Plan, seeds: list[int], n_envs: int, device: torch.devic
     targets = {name: nets[name].clone() for name in plan.algo.TARGETS}
     if getattr(plan.config, "policy_average", 0):
         targets[AVERAGE] = nets[plan.algo.ACTOR].clone()
-    nets |= scalars_of(plan.algo, plan.config, members, device)
+    nets |= {name: first.to(device).repeat(members, 1) for name, first in plan.learned.items()}
     scaled = plan.env.normalize_reward
     drifts = getattr(plan.config, "action_noise", None) == "ou"
     learner = Learner(

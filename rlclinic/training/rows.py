@@ -10,7 +10,7 @@ from torch import Tensor
 from rlclinic.config import Config, numbers
 from rlclinic.training.algos import find_off_policy
 from rlclinic.training.data import info_columns
-from rlclinic.training.sentinels import off_policy_sentinels, on_policy_sentinels
+from rlclinic.training.sentinels import off_policy_sentinels, offline_sentinels, on_policy_sentinels
 
 COUNTERS: Final = ("time", "total_timesteps", "epoch", "total_episodes")
 ROLL: Final = ("ep_rew_mean", "ep_rew_std", "ep_rew_best", "ep_len_mean", "success_rate")
@@ -43,6 +43,8 @@ def columns(config: Config) -> list[str]:
     """The header of a run's metrics.csv, fixed at its start."""
     if config.algo.loop == "off_policy":
         return _replay_columns(config)
+    if config.algo.loop == "offline":
+        return _offline_columns(config)
     return [
         *COUNTERS,
         *_roll(config),
@@ -84,6 +86,26 @@ def _replay_columns(config: Config) -> list[str]:
         *(f"train/hp/{name}" for name in applied),
         *off_policy_sentinels.columns(algorithm.ACTIONS == "discrete"),
         *info_columns.columns(config.env),
+    ]
+
+
+def _offline_columns(config: Config) -> list[str]:
+    """As with a replay, without what only acting has: episodes of training, and what an environment said in them."""
+    algorithm = find_off_policy(config.algo.name)
+    values = hasattr(algorithm, "q_values")
+    own = [f"train/{name.replace('grad_norm/', 'metrics/grad_norm/')}" for name in algorithm.COLUMNS]
+    return [
+        *COUNTERS,
+        *(name for name in own if name.startswith("train/loss/")),
+        *(f"train/metrics/{name}" for name in (("q_mean", "q_min", "q_max") if values else ())),
+        *(name for name in own if not name.startswith(("train/loss/", "train/hp/"))),
+        *(f"train/metrics/grad_norm/{name}" for name in ("all", *GRAD_QUANTILES)),
+        *(f"val/roll/{name}" for name in VALIDATION),
+        "time/fps",
+        *(f"time/{phase}" for phase in PHASES),
+        *(f"train/hp/{name}" for name in numbers(config.algo)),
+        *(name for name in own if name.startswith("train/hp/")),
+        *offline_sentinels.columns(values),
     ]
 
 

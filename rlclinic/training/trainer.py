@@ -20,7 +20,7 @@ from rlclinic.training import compaction, evaluation, failures, pending_row, row
 from rlclinic.training.assembly import Cohort, provenance
 from rlclinic.training.checkpoints import files, snapshot
 from rlclinic.training.evaluation import Evaluation
-from rlclinic.training.loops import off_policy_iteration, on_policy_iteration
+from rlclinic.training.loops import off_policy, off_policy_iteration, offline_iteration, on_policy_iteration
 from rlclinic.training.members import Member
 from rlclinic.training.pending_row import CapturedOutcome, PendingRow
 from rlclinic.training.sentinels import environment, fingerprints, on_policy_sentinels
@@ -163,8 +163,10 @@ def crosses(session: Session, every: int | None) -> bool:
 def iterate(session: Session, *, row_due: bool, costly: bool, testimony: bool = False) -> dict[str, torch.Tensor]:
     """One iteration of every member, as its loop does it; returns sentinels if a row is due."""
     cohort = session.cohort
-    loop = on_policy_iteration if cohort.config.algo.loop == "on_policy" else off_policy_iteration
-    sentinels = loop.iterate(session, row_due=row_due, costly=costly, testimony=testimony)
+    loops: dict[str, Any] = {"on_policy": on_policy_iteration, "off_policy": off_policy_iteration, "offline": offline_iteration}
+    sentinels: dict[str, torch.Tensor] = loops[cohort.config.algo.loop].iterate(
+        session, row_due=row_due, costly=costly, testimony=testimony
+    )
     cohort.iteration += 1
     cohort.env_steps += cohort.config.rollout_size
     return sentinels
@@ -260,7 +262,7 @@ def contents(cohort: Cohort, pending: PendingRow, evaluated: Evaluation | None, 
 def summaries(cohort: Cohort, pending: PendingRow) -> rows.Columns:
     """Loss, metric and gradient columns of every member, from the readings that waited for this row."""
     waiting = pending.readings
-    if cohort.memory is not None:
+    if isinstance(cohort.plan, off_policy.Plan):
         return rows.summarize_replay(waiting, len(cohort.members), [numbers.get("max_grad_norm") for numbers in pending.numbers])
     return rows.summarize({name: torch.cat([each[name] for each in waiting]) for name in waiting[0]})
 

@@ -41,7 +41,7 @@ ARCHIVED: Final = "archived"
 _IGNORED: Final = ("spec.description", "spec.source", "spec.step_microseconds")
 _NAMED: Final = ("env.id", "algo.name")
 """Told by columns of their own."""
-_ORDER: Final = ("algo", "env", "net", "run", "spec")
+_ORDER: Final = ("algo", "env", "net", "data", "run", "spec")
 _CONDITION: Final = re.compile(r"\s*(?P<column>[\w.@/-]+?)\s*(?P<sign>!=|>=|<=|=|>|<|~)\s*(?P<value>.*?)\s*", re.DOTALL)
 
 # Column, title, kind, the index's column; for runs, groups or both.

@@ -97,7 +97,9 @@ def check_engine(config: Config) -> None:
     if engine == "captured" and (config.run.device == "cpu" or not has_gpu()):
         reason = f"run.device is {config.run.device}"
         others = (", or ", Change("run.device", "cuda", option="device"), " on a machine that has one")
-    elif engine == "compiled" and algo.loop == "off_policy":
+    elif engine == "captured" and algo.loop == "offline":
+        reason = f"{algo.name} learns from recorded data: no environment is stepped that could be captured"
+    elif engine == "compiled" and algo.loop != "on_policy":
         reason = f"{algo.name} trains with the eager engine on a CPU, and captured on a GPU"
     elif engine in ("compiled", "captured") and config.env.atari:
         reason = f"{config.env.id} gives images, whose convolutions would not get faster"

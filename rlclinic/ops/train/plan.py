@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from rlclinic import trust
+from rlclinic import datasets, trust
 from rlclinic.actions import Action, Argument
 from rlclinic.config import Config, files
 from rlclinic.config.corrections import refusal
@@ -67,7 +67,22 @@ def plan_training(request: TrainRequest) -> TrainPlan:
     trust.check_envs([*(config.env for config in planned.configs), *(run.config.env for run in planned.resumed)])
     for config in [*planned.configs, *(run.config for run in planned.resumed)][:1]:
         check_engine(config)
+        check_data(config)
     return _with_cores(planned)
+
+
+def check_data(config: Config) -> None:
+    """UsageError where an algorithm that learns from recorded data has none; NotFound where it is not there."""
+    if not config.offline:
+        return
+    if config.data is None or not config.data.path:
+        raise UsageError(
+            f"{config.algo.name} learns from recorded data, and none is named.\n  Name it: ",
+            Action("train", config.name or f"{config.env.id}:{config.algo.name}", data="DATA"),
+            "\n  Collect some: ",
+            Action("data collect", "RUN", episodes=100, noise=0.3),
+        )
+    datasets.formats.find(config.data.path)
 
 
 def _with_cores(planned: TrainPlan) -> TrainPlan:
@@ -119,6 +134,7 @@ def flag_changes(request: TrainRequest) -> list[str]:
     """--set values, then the flags that are settings too: a flag says it most plainly, so it wins."""
     flags: dict[str, Any] = {
         "run.max_env_steps": request.max_env_steps,
+        "data.path": None if request.data is None else str(datasets.formats.find(request.data).resolve()),
         "env.workers": request.env_workers,
         "run.device": request.device,
         "run.engine": request.engine or engine_on(request.device, request.changes),

@@ -156,7 +156,7 @@ def _best(variants: Sequence[Variant]) -> tuple[str, ...]:
 
 def alternatives(config: Config, engine: str, compiling: bool, cores: int) -> list[Alternative]:
     """Changes to measure: more envs, longer rollouts, larger batches, another engine than this one, other cores."""
-    sizes = _replay_sizes(config) if config.algo.loop == "off_policy" else _rollout_sizes(config)
+    sizes = _rollout_sizes(config) if config.algo.loop == "on_policy" else _replay_sizes(config)
     variants = [Alternative(changes, learns_otherwise=True) for changes in sizes]
     engines = [name for name in ("eager", *(ENGINES if compiling else ())) if name != engine]
     variants += [Alternative((f"run.engine={name}",), False) for name in engines if name != "captured" or config.run.device != "cpu"]
@@ -179,6 +179,8 @@ def _rollout_sizes(config: Config) -> list[tuple[str, ...]]:
 def _replay_sizes(config: Config) -> list[tuple[str, ...]]:
     """As many gradient steps per env step as before, but for the smaller batch: in longer turns, or from more envs."""
     algo: Any = config.algo
+    if config.offline:
+        return [(f"algo.batch_size={max(config.batch_rows // 2, 1)}",)]
     if algo.name == "q_learning":
         return [(f"env.n_envs={config.env.n_envs * 4}",)]
     more = () if algo.gradient_steps < 0 else (f"algo.gradient_steps={algo.gradient_steps * 4}",)

@@ -32,6 +32,8 @@ class TrainRequest(Request):
     """A prescription for `ref`, by its number, untried."""
     max_env_steps: Annotated[EnvSteps | None, STEPS, MOST_STEPS, RUN_STEPS] = Field(None, ge=1)
     """Budget in env steps."""
+    data: Annotated[str | None, Cli(metavar="DATA"), Http(max_length=1_000)] = None
+    """Recorded data to learn from (bc): a folder of `data collect`, of Minari, an HDF5, .npz or .csv file."""
     resume: Annotated[
         str | None, Cli(metavar="RUN|GROUP", complete="run"), Http(max_length=200), Mcp(doc="Run or group to go on with.")
     ] = None

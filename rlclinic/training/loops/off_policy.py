@@ -5,7 +5,7 @@ steps. Counts of steps and updates are the same for all members, so what they de
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -58,6 +58,8 @@ class Plan:
     engine: str = "eager"
     fast: OffPolicyTwin | None = None
     """The algorithm's gradients by hand; None: its losses are differentiated."""
+    learned: Mapping[str, Tensor] = field(default_factory=dict)
+    """First values of what is learned beside the networks, [K] each."""
 
     @property
     def updates(self) -> OffPolicyTwin:
@@ -386,6 +388,12 @@ def networks(plan: Plan, learner: Learner, **instead: Tensor) -> Networks:
     return Networks(plan.nets, {**learner.nets, **instead})
 
 
+def acting_networks(plan: Plan, learner: Learner) -> Networks:
+    """What is evaluated and played: the network that acts, or its average, and the learned numbers beside it."""
+    beside = {name: flat for name, flat in learner.nets.items() if name not in plan.nets}
+    return Networks(plan.nets, {plan.algo.ACTOR: deployed_weights(plan, learner), **beside})
+
+
 def target_networks(plan: Plan, learner: Learner) -> Networks:
     """Their slow copies."""
     return Networks(plan.nets, learner.targets)
@@ -403,13 +411,25 @@ def minimize(
 
     The other networks' weights are constants there. This is the definition to which every gradient by hand is held.
     """
-    leaf = learner.nets[name].detach().requires_grad_()
+    return minimize_together(plan, learner, (name,), loss, hp, active)
+
+
+def minimize_together(
+    plan: Plan,
+    learner: Learner,
+    names: tuple[str, ...],
+    loss: Callable[[Networks], tuple[Tensor, dict[str, Tensor]]],
+    hp: Hyperparameters,
+    active: Tensor | None,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """`minimize` of several networks or learned numbers along one loss; the norm is that of the first one's gradient."""
+    leaves = {name: learner.nets[name].detach().requires_grad_() for name in names}
     with torch.enable_grad():
-        value, readings = loss(networks(plan, learner, **{name: leaf}))
+        value, readings = loss(networks(plan, learner, **leaves))
         # Members share no weight, so the gradient of the sum is every member's own gradient.
-        (grad,) = torch.autograd.grad(value.sum(), leaf)
-    norm = descend(plan, learner, name, grad, hp, active)
-    return norm, {reading: rows.detach() for reading, rows in readings.items()}
+        grads = torch.autograd.grad(value.sum(), list(leaves.values()))
+    norms = [descend(plan, learner, name, grad, hp, active) for name, grad in zip(names, grads, strict=True)]
+    return norms[0], {reading: rows.detach() for reading, rows in readings.items()}
 
 
 def descend(plan: Plan, learner: Learner, name: str, grad: Tensor, hp: Hyperparameters, active: Tensor | None) -> Tensor:

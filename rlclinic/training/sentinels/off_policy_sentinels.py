@@ -95,7 +95,9 @@ def every_row(plan: Plan, seen: Seen, env: VecEnv, memory: Replay, hp: Hyperpara
     members = seen.transitions.reward.shape[0]
     found["replay_age"] = torch.full((members,), (memory.size - 1) / 2)
     found["buffer_share"] = torch.full((members,), memory.size / memory.shape.rows)
-    found |= _update(plan, seen)
+    found |= measure_steps(plan, "q" if "q" in plan.nets else "critic", seen.before, seen.after)
+    updates = float(seen.after.updates - seen.before.updates)
+    found["updates_per_step"] = torch.full((members,), updates / (plan.cycles * plan.cycle_size))
     if seen.readings:
         found |= _values(plan, seen, hp)
     return {PREFIX + name: number.to(seen.transitions.reward.device) for name, number in found.items()}
@@ -124,13 +126,13 @@ def _values(plan: Plan, seen: Seen, hp: Hyperparameters) -> dict[str, Tensor]:
     if "counts" in seen.readings:
         counts = seen.readings["counts"]  # [U, M, B]
         own = [
-            _batch(**{name: rows[m : m + 1, keep] for name, rows in last.items()}) if bool(keep.any()) else {}
+            summarize_batch(**{name: rows[m : m + 1, keep] for name, rows in last.items()}) if bool(keep.any()) else {}
             for m, keep in enumerate(counts[-1])
         ]
         found = on_policy_sentinels.join(own, peak)
         peak = peak * counts
     else:
-        found = _batch(**last)
+        found = summarize_batch(**last)
     peak, reward = peak.amax((0, 2)), seen.after.reward_bound
     if "log_prob" in seen.readings:
         # The entropy behind each step is worth something too.
@@ -139,7 +141,7 @@ def _values(plan: Plan, seen: Seen, hp: Hyperparameters) -> dict[str, Tensor]:
     return found | {"q_abs_max": peak, "q_bound": bound, "q_bound_ratio": peak / bound.clamp(min=1e-12)}
 
 
-def _batch(q: Tensor, target: Tensor, error: Tensor, weight: Tensor | None = None) -> dict[str, Tensor]:
+def summarize_batch(q: Tensor, target: Tensor, error: Tensor, weight: Tensor | None = None) -> dict[str, Tensor]:
     """Statistics of a batch's rows [M, B]."""
     size = error.abs().sort(1).values
     found = {
@@ -164,28 +166,26 @@ def _share(ordered: Tensor, share: float) -> Tensor:
     return ordered[:, min(int(share * ordered.shape[1]), ordered.shape[1] - 1)]
 
 
-def _update(plan: Plan, seen: Seen) -> dict[str, Tensor]:
-    """How far weights moved, how far targets lag, how many steps were taken."""
-    name = "q" if "q" in plan.nets else "critic"
-    net, before, after = plan.nets[name], seen.before.nets[name], seen.after.nets[name]
+def measure_steps(plan: Plan, name: str, earlier: Learner, later: Learner) -> dict[str, Tensor]:
+    """How far a network's weights moved, how far its target lags, how many steps were taken."""
+    net, before, after = plan.nets[name], earlier.nets[name], later.nets[name]
     squares = torch.stack([after - before, before], 1).square_().unflatten(2, (net.copies, -1))  # [M, 2, copies, P]
     wide = [index for index, each in enumerate(net.layout.shapes) if each.endswith("weight")]
     parts = squares.split(net.layout.sizes, 3)
     moved, size = torch.stack([parts[index].sum((2, 3)) for index in wide], 2).unbind(1)  # [M, layers]
     ratio = (moved / size.clamp(min=1e-20)).sqrt()
     low, high = torch.aminmax(ratio, dim=1)
-    updates = float(seen.after.updates - seen.before.updates)
-    apart = (seen.after.targets[name] - after).norm(dim=1) / after.norm(dim=1).clamp(min=1e-12)
-    return {
+    found = {
         "update_ratio_min": low,
         "update_ratio_max": high,
         "update_ratio_worst": (ratio.clamp(min=1e-12).log10() + 3).abs().argmax(1).float(),
         "weight_norm": squares[:, 1].sum((1, 2)).sqrt(),
-        "target_distance": apart,
-        "updates": torch.full_like(low, updates),
-        "updates_per_step": torch.full_like(low, updates / (plan.cycles * plan.cycle_size)),
-        "optimizer_steps": seen.after.optimizers[name].steps.squeeze(1),
+        "updates": torch.full_like(low, float(later.updates - earlier.updates)),
+        "optimizer_steps": later.optimizers[name].steps.squeeze(1),
     }
+    if name in later.targets:
+        found["target_distance"] = (later.targets[name] - after).norm(dim=1) / after.norm(dim=1).clamp(min=1e-12)
+    return found
 
 
 def _rewards(reward: Tensor, trained: Tensor) -> dict[str, Tensor]:

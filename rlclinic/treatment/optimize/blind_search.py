@@ -31,7 +31,7 @@ def _horizon(low: float, high: float) -> Place:
 
 def space(config: Config) -> dict[str, Place]:
     """What is searched: the settings that decide most about learning, over the ranges that tuned settings span."""
-    if config.algo.loop == "off_policy":
+    if config.algo.loop != "on_policy":
         return _replay_space(config)
     shared: dict[str, Place] = {
         "algo.learning_rate": lambda at: {"start": _log(1e-4, 1e-2)(at), "end": 0.0, "schedule": "linear"},
@@ -62,6 +62,8 @@ def _replay_space(config: Config) -> dict[str, Place]:
         "algo.gradient_steps": _one_of(1, -1),
         "env.normalize_reward": _one_of(False, True),
     }
+    if config.offline:
+        found = {name: place for name, place in found.items() if name.partition(".")[2] in known}
     if "exploration_fraction" in known:
         budget = config.run.max_env_steps
         copies = [int(min(max(budget / times, 10), 10_000)) for times in (2000, 500, 200, 50)]

@@ -61,7 +61,7 @@ def _proposed(ledger: Ledger, diagnosis: Diagnosis, histories: Sequence[History]
     for rx in given[1:]:
         yield from _entry(ledger, config, rx.changes, f"rx{rx.number}", "prescription", rx.rationale, rx.cause)
     # Whoever began with a replay may have reasons for it: points are drawn around what there is, not around another algorithm.
-    yield from searched(ledger, config if config.algo.loop == "off_policy" else changed_or_none(config, whole) or config)
+    yield from searched(ledger, config if config.algo.loop != "on_policy" else changed_or_none(config, whole) or config)
 
 
 def _about_running(changes: Mapping[str, Any]) -> bool:

@@ -30,7 +30,7 @@ STOPPED: Final = "BUD102"
 """The rule that says that a run was stopped before its budget was used."""
 _PLACES: Final = (0.7, 0.5, 0.35, 0.25, 0.2, 0.15)
 """How often the first, the second, ... cure of a right cause is taken to help, before any trial was recorded."""
-_SECTIONS: Final = frozenset({"spec", "env", "algo", "net", "run"})
+_SECTIONS: Final = frozenset({"spec", "env", "algo", "net", "data", "run"})
 _FIXED: Final = frozenset({"env.id", "algo.name"})
 _DISCOUNTS: Final = frozenset({"algo.gamma", "algo.gae_lambda"})
 _PRIORITIES: Final[tuple[Priority, ...]] = ("critical", "high", "medium", "low")

@@ -87,7 +87,9 @@ def propose(diagnosis: Diagnosis, group: Group, config: Config) -> Experiment | 
         return _critic(first, second, group, config)
     if kind == "noise" and isinstance(config.algo, PPOConfig) and config.rollout_size % 4 == 0:
         return _noise(first, second, group, config)
-    if kind == "task" or not arms:
+    if config.offline and not arms:
+        return None  # on a task with a known answer nothing was recorded
+    if (kind == "task" and not config.offline) or not arms:
         return _task(first, second, group, config)
     runs = group.runs[:SEEDS]
     parents = _checkpoints(runs, config, arms) if kind == "fork" else ()

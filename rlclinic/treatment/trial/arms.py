@@ -12,7 +12,7 @@ from rlclinic.errors import UsageError
 from rlclinic.treatment.prescription.prescription import spelled, worded
 
 CONTROL: Final = "control"
-_SECTIONS: Final = ("spec", "env", "algo", "net", "run")
+_SECTIONS: Final = ("spec", "env", "algo", "net", "data", "run")
 # What a trial decides by itself, or what changes nothing about learning.
 _UNCOUNTED: Final = frozenset(
     {"spec.description", "spec.source", "run.stop_at_threshold", "run.tensorboard", "run.threads", "env.workers"}

@@ -1,0 +1,132 @@
+"""What every algorithm that learns from recorded data promises."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from rlclinic.config import from_record, to_record
+from rlclinic.errors import ConfigError
+from rlclinic.runs.record import Run
+from rlclinic.training import trainer
+from rlclinic.training.__main__ import train_runs
+from rlclinic.training.loops import offline_iteration
+from rlclinic.training.policy import Policy
+from tests.training.cohorts import Interrupted, assert_same_run, interrupt_at, saved, table, train
+from tests.training.recordings import OFFLINE, bench, data_of, make_config
+
+KIND = pytest.mark.parametrize("kind", OFFLINE)
+
+
+@pytest.fixture(autouse=True)
+def few_costly_sentinels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainer, "COSTLY_SENTINELS", 2)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory):
+    """A run of one seed, alone and in one go; each is trained once."""
+
+    @cache
+    def alone(kind: str, seed: int = 0) -> Run:
+        return train(tmp_path_factory.mktemp("trained"), [make_config(kind, seed)])[0]
+
+    return alone
+
+
+@KIND
+def test_a_config_goes_through_json_and_back_unchanged(kind: str) -> None:
+    config = make_config(kind, algo={"learning_rate": {"start": 1e-3, "end": 0.0, "schedule": "linear"}})
+    assert from_record(json.loads(json.dumps(to_record(config)))) == config
+
+
+@KIND
+def test_resuming_is_the_same_as_never_having_stopped(trained, kind: str) -> None:
+    straight = trained(kind)
+    assert straight.status.state == "finished"
+    steps = [int(row["total_timesteps"]) for row in table(straight)]
+    with pytest.raises(Interrupted):
+        train(straight.path.parent.parent, [make_config(kind)], callback=interrupt_at(steps[-2]))
+    broken = Run((straight.path.parent / "@last").resolve())
+    assert broken.path != straight.path
+    assert 0 < broken.checkpoint("@last").step < 400
+    assert train_runs([broken], resume=True)
+    assert_same_run(Run(broken.path), straight)
+
+
+@KIND
+def test_a_member_of_a_cohort_learns_as_it_would_alone(trained, tmp_path: Path, kind: str) -> None:
+    together = train(tmp_path, [make_config(kind, seed) for seed in (3, 0, 5)])
+    assert_same_run(together[1], trained(kind))
+    assert saved(together[0]) != saved(together[1])
+
+
+@KIND
+def test_a_saved_policy_acts_as_the_one_that_was_evaluated(trained, kind: str) -> None:
+    run = trained(kind)
+    policy = Policy(run.config, run.checkpoint("@last").path)
+    assert float(policy.evaluate(2).returns.mean()) == pytest.approx(float(table(run)[-1]["val/roll/ep_rew_mean"]), rel=1e-6)
+    size = 4 if OFFLINE[kind][0] == "discrete" else 3
+    observations = np.random.default_rng(0).normal(size=(5, size)).astype(np.float32)
+    again = Policy(run.config, run.checkpoint("@last").path)
+    assert [np.asarray(policy.act(obs)).tolist() for obs in observations] == [np.asarray(again.act(obs)).tolist() for obs in observations]
+
+
+@KIND
+def test_the_loss_falls_and_what_is_logged_is_finite(trained, kind: str) -> None:
+    rows = table(trained(kind))
+    cells = [float(cell) for row in rows for name, cell in row.items() if cell and not name.startswith("val/")]
+    assert np.isfinite(cells).all()
+    assert len({row["train/loss/actor"] for row in rows}) == len(rows), "the same loss again and again"
+    assert not any(name.startswith("train/roll/") for name in rows[0]), "nobody has acted"
+
+
+def test_normalizers_know_the_rows_that_are_learned_from_and_travel_with_the_policy(trained) -> None:
+    run = trained("bc")
+    at = bench(run.config)
+    stats = at.data.moments(1)
+    rows = at.data.chosen
+    assert rows is not None
+    seen = at.data.observations[rows + at.data.shift[rows]].double()
+    assert torch.allclose(stats.mean[0], seen.mean(0))
+    assert torch.allclose(stats.var[0], seen.var(0, unbiased=False))
+    policy = Policy(run.config, run.checkpoint("@last").path)
+    assert torch.equal(policy._learner.obs_stats.mean, stats.mean)
+
+
+def test_data_that_has_changed_is_not_gone_on_with(trained, tmp_path: Path) -> None:
+    other = tmp_path / "data"
+    other.mkdir()
+    for file in Path(data_of("box")).iterdir():
+        (other / file.name).write_bytes(file.read_bytes())
+    config = make_config("bc", data={"path": str(other)})
+    with pytest.raises(Interrupted):
+        train(tmp_path, [config], callback=interrupt_at(300))
+    rewards = np.load(other / "rewards.npy")
+    np.save(other / "rewards.npy", rewards + 1)
+    with pytest.raises(ConfigError, match="is not the data that"):
+        train_runs([Run((tmp_path / "runs" / "@last").resolve())], resume=True)
+
+
+def test_members_draw_rows_of_their_own_and_the_same_ones_wherever_they_are() -> None:
+    config = make_config("bc", data={"holdout": 0.0})
+    two, one = bench(config, make_config("bc", 7)), bench(make_config("bc", 7))
+    together, alone = two.data.draw(two.seed, 3, 2, 16), one.data.draw(one.seed, 3, 2, 16)
+    assert not torch.equal(together[0], together[1])
+    drawn = one.data.draw(one.seed, 0, 500, 16)
+    assert set(drawn.flatten().tolist()) == set(one.data.chosen.tolist()), "rows that are held out are never drawn, all others are"
+    assert not set(one.data.held_out.tolist()) & set(drawn.flatten().tolist())
+    assert alone.shape == (1, 32)
+
+
+@KIND
+def test_a_frozen_member_keeps_its_weights(kind: str) -> None:
+    at = bench(make_config(kind), make_config(kind, 1))
+    hp = at.numbers()
+    after, _ = offline_iteration.learn(at.plan, at.learner, at.data, hp, torch.tensor([[True], [False]]), at.seed)
+    for name, flat in after.nets.items():
+        assert torch.equal(flat[1], at.learner.nets[name][1]), name
+    assert not torch.equal(after.nets["actor"][0], at.learner.nets["actor"][0])
