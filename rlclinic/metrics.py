@@ -328,8 +328,6 @@ _OFFLINE = _table("train/sentinel/", "up to 1,024 recorded transitions, about 40
     policy_distance | action | Distance of the policy's action from the recorded one, of a range of 2; of choices, the share of others.
     loss_data | - | What the policy's fit to recorded actions costs, on rows that are learned from.
     loss_held_out | - | The same on episodes that are held out: far above `loss_data`, actions are learned by heart.
-    q_policy_gain | return | Values of the policy's actions minus those of recorded ones: large, they are of actions nobody tried.
-    data_value | return | Mean discounted return that really came after those recorded steps whose future is known.
 """)  # fmt: skip
 
 _SEEN = (_COUNTERS, _ROLL, _LOSSES, _METRICS, _GRADIENTS, _REPLAY_SEEN, _VALIDATION, _TIME, _HYPERPARAMETERS, _REPLAY_NUMBERS)
