@@ -51,7 +51,10 @@ class BandsDrawing(NamedTuple):
     """Curves of several sides for whoever draws them in characters."""
 
     bands: Sequence[Band]
+    """Each is drawn with the first letter of its label."""
     threshold: float | None
+    line: str = "threshold"
+    """What the line of dashes is called."""
 
 
 class Bar(NamedTuple):
@@ -317,8 +320,10 @@ def extent(bands: Sequence[Band], threshold: float | None) -> tuple[float, float
     return last, low, high
 
 
-def bands_svg(bands: Sequence[Band], order: Sequence[str], threshold: float | None) -> str:
-    """One <svg>; `order` are the sides' labels, which decide the colours. Empty without a curve."""
+def bands_svg(
+    bands: Sequence[Band], order: Sequence[str], threshold: float | None, measure: str = "return", line: str = "threshold"
+) -> str:
+    """One <svg>; `order` are the sides' labels, which decide the colours; `line` names the dashes. Empty without a curve."""
     if not bands:
         return ""
     last, low, high = extent(bands, threshold)
@@ -327,9 +332,9 @@ def bands_svg(bands: Sequence[Band], order: Sequence[str], threshold: float | No
     axis = bands[0].axis
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="return against {escape(axis)}" font-family="system-ui, sans-serif" font-size="12">'
+        f'aria-label="{escape(measure)} against {escape(axis)}" font-family="system-ui, sans-serif" font-size="12">'
     ]
-    parts += _bands_axes(x, y, axis, threshold)
+    parts += _bands_axes(x, y, axis, threshold, line)
     for band in bands:
         parts += _drawn(band, x, y, colour(order.index(band.label)))
     return "\n".join([*parts, "</svg>"])
@@ -359,7 +364,7 @@ def course_svg(course: Course, order: Sequence[str]) -> str:
     return "\n".join([*parts, "</svg>"])
 
 
-def _bands_axes(x: Scale, y: Scale, axis: str, threshold: float | None) -> list[str]:
+def _bands_axes(x: Scale, y: Scale, axis: str, threshold: float | None, line: str = "threshold") -> list[str]:
     parts = []
     for value in ticks(y.low, y.high):
         at = f"{y(value):.1f}"
@@ -373,7 +378,7 @@ def _bands_axes(x: Scale, y: Scale, axis: str, threshold: float | None) -> list[
         at = f"{y(threshold):.1f}"
         dashes = f'stroke="{THRESHOLD}" stroke-width="1.5" stroke-dasharray="6 4"'
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at}" y2="{at}" {dashes}/>')
-        parts.append(f'<text x="{LEFT + 6}" y="{at}" dy="-5" fill="{THRESHOLD}">threshold {number(threshold, 4)}</text>')
+        parts.append(f'<text x="{LEFT + 6}" y="{at}" dy="-5" fill="{THRESHOLD}">{escape(line)} {number(threshold, 4)}</text>')
     return parts
 
 

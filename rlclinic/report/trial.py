@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from string import ascii_lowercase
 from typing import NamedTuple
 
 from rlclinic.actions import Action, Argument
@@ -86,7 +87,8 @@ def describe_plan(question: str, plan: TrialPlan, power: Power, control: str, co
 
 def describe_power(plan: TrialPlan, power: Power, table: Sequence[PlanRow]) -> list[Block]:
     """Seeds and time against the effect that would be seen, as a table and as curves."""
-    sizes = {effect: f"{effect} SD" if power.kind == "shift" else f"{100 * float(effect):.0f} %" for effect in table[0].power}
+    named = [f"{effect} SD" if power.kind == "shift" else f"{100 * float(effect):.0f} %" for effect in table[0].power]
+    sizes = {effect: f"{letter}: {size}" for effect, letter, size in zip(table[0].power, ascii_lowercase, named, strict=False)}
     heads = [">seeds an arm", *(f">{size}" for size in sizes.values()), ">env steps, most", ">time, most"]
     rows = [
         [str(row.seeds), *(f"{row.power[effect]:.2f}" for effect in sizes), short(row.max_env_steps), duration(row.max_seconds)]
@@ -99,8 +101,9 @@ def describe_power(plan: TrialPlan, power: Power, table: Sequence[PlanRow]) -> l
         for line in [[row.power[effect] for row in table]]
     ]
     names = list(sizes.values())
-    text = f"Power against seeds an arm, for {', '.join(names)} {what}; dashes: 0.8."
-    figure = Figure(lambda: charts.add_names(charts.bands_svg(bands, names, 0.8), names), text, None, charts.BandsDrawing(bands, 0.8))
+    text = f"Power against seeds an arm, for {', '.join(named)} {what}; dashes: 0.8."
+    drawing = charts.BandsDrawing(bands, 0.8, "power")
+    figure = Figure(lambda: charts.add_names(charts.bands_svg(bands, names, 0.8, "power", "power"), names), text, None, drawing)
     note = f"power to be adopted with {what}; a trial stops as soon as it is decided, mostly long before its last seed"
     return [Table(heads, rows, "What more seeds would see", note=note), figure]
 
@@ -305,7 +308,9 @@ def undecided_text(trial: Trial, effect: Effect) -> str:
     if more is None:
         return f"{said}; how many seeds would settle it cannot be told yet"
     where = " in each environment" if trial.environments else ""
-    return f"{said}; about {max(more, 1):,} more seeds an arm{where} settle {margin_text(trial)} in 4 of 5 cases"
+    size = max(more, 1)
+    seeds = "1 more seed an arm" if size == 1 else f"{size:,} more seeds an arm"
+    return f"{said}; about {seeds}{where} {'settles' if size == 1 else 'settle'} {margin_text(trial)} in 4 of 5 cases"
 
 
 def effect_text(trial: Trial, effect: Effect) -> str:
@@ -318,7 +323,7 @@ def effect_text(trial: Trial, effect: Effect) -> str:
 
 
 def ratio_text(ratio: Range, outcome: str = "steps") -> str:
-    """30 % fewer steps [12, 45]; 2.9x fewer [2.4x, 3.5x]; at least 2.4x fewer."""
+    """30 % fewer steps [12, 45]; 2.9x fewer [2.4x, 3.5x]; 10 % fewer [4.0x fewer to 3.1x more]; at least 2.4x fewer."""
     less, more = _LESS.get(outcome, "less"), _MORE.get(outcome, "more")
     low, high = ratio.low or 0.0, math.inf if ratio.high is None else ratio.high
     if ratio.value is None:
@@ -327,6 +332,8 @@ def ratio_text(ratio: Range, outcome: str = "steps") -> str:
         if low > 1:
             return f"at least {_times(low)} {more}"
         return "no run to compare steps with"
+    if low < 0.5 and high > 2:
+        return f"{_size_text(ratio.value, less, more)} [{_wide_text(low, high, less.split()[0])}]"
     if ratio.value <= 0.5:
         return f"{_times(1 / ratio.value)} {less} [{_times(1 / high)}, {_times(1 / low if low > 0 else math.inf)}]"
     if ratio.value >= 2:
@@ -334,6 +341,19 @@ def ratio_text(ratio: Range, outcome: str = "steps") -> str:
     if ratio.value <= 1:
         return f"{100 * (1 - ratio.value):.0f} % {less} [{_signed(100 * (1 - high))}, {_signed(100 * (1 - low))}]"
     return f"{100 * (ratio.value - 1):.0f} % {more} [{_signed(100 * (low - 1))}, {_signed(100 * (high - 1))}]"
+
+
+def _size_text(ratio: float, less: str, more: str) -> str:
+    """30 % fewer steps, 2.9x more steps."""
+    word, factor = (less, 1 / ratio) if ratio <= 1 else (more, ratio)
+    return f"{_times(factor)} {word}" if factor >= 2 else f"{100 * abs(1 - ratio):.0f} % {word}"
+
+
+def _wide_text(low: float, high: float, less: str) -> str:
+    """4.0x fewer to 3.1x more, of an interval of ratios that says little."""
+    if low <= 0 and math.isinf(high):
+        return "no bounds"
+    return f"{f'{_times(1 / low)} {less}' if low > 0 else 'no bound'} to {'no bound' if math.isinf(high) else f'{_times(high)} more'}"
 
 
 def _times(factor: float) -> str:

@@ -15,6 +15,7 @@ from rlclinic.ops.treat.trial import TrialRequest, extend_trial, plan_trial, sho
 from rlclinic.report import trial as trial_words
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
+from rlclinic.serve.cli.text import compare_plot
 from rlclinic.treatment.trial import arms, conduct
 from rlclinic.treatment.trial.models import Effect, Guardrail, Look, Range
 from tests.treatment.pretended_training import pretend
@@ -53,6 +54,9 @@ def run(root: Path, monkeypatch, shares, **options):
         ((3.0, 2.0, 4.0), "3.0x more steps [2.0x, 4.0x]"),
         ((None, 2.5, None), "at least 2.5x more steps"),
         ((None, 0.0, None), "no run to compare steps with"),
+        ((1.0, 1 / 43, 43.0), "0 % fewer steps [43x fewer to 43x more]"),
+        ((2.7, 0.0, 3.5), "2.7x more steps [no bound to 3.5x more]"),
+        ((0.3, 0.0, None), "3.3x fewer steps [no bounds]"),
     ],
 )
 def test_ratios_are_said_as_people_say_them(ratio, said):
@@ -275,3 +279,7 @@ def test_a_plan_shows_seeds_and_time_against_the_effect_as_a_table_and_as_curves
     shown, figure = trial_words.describe_power(plan, known, table)
     assert len(shown.rows) == 5
     assert figure.svg().count("<polyline") >= 4
+    drawn = "\n".join(compare_plot.lines(figure.drawn.bands, 0.8, line=figure.drawn.line))
+    assert {band.label[0] for band in figure.drawn.bands} == set("abcd")  # "1.5 SD" and "1 SD" must not be drawn alike
+    assert all(letter in drawn for letter in "bcd")
+    assert " power" in drawn

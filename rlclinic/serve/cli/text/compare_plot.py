@@ -12,8 +12,8 @@ BOTH = "*"
 SHADES = "░▒"
 
 
-def lines(bands: Sequence[Band], threshold: float | None, width: int = 78, height: int = 10) -> list[str]:
-    """The curves as text; [] without data. Where two sides meet stands `*`; bands are shaded for up to two sides."""
+def lines(bands: Sequence[Band], threshold: float | None, width: int = 78, height: int = 10, line: str = "threshold") -> list[str]:
+    """The curves as text; [] without data. Where two meet stands `*`; bands are shaded for up to two sides; `line` names the dashes."""
     bands = [band for band in bands if band.x]
     if not bands:
         return []
@@ -23,8 +23,8 @@ def lines(bands: Sequence[Band], threshold: float | None, width: int = 78, heigh
         return height - 1 - min(max(round((value - low) / (high - low) * (height - 1)), 0), height - 1)
 
     labels = [""] * height
-    for line in (0, height // 2, height - 1):
-        labels[line] = number(high - (high - low) * line / (height - 1))
+    for place in (0, height // 2, height - 1):
+        labels[place] = number(high - (high - low) * place / (height - 1))
     if threshold is not None:
         labels[row(threshold)] = number(threshold)
     margin = max(map(len, labels))
@@ -42,7 +42,7 @@ def lines(bands: Sequence[Band], threshold: float | None, width: int = 78, heigh
     end = {"env steps": short(last), "seeds an arm": f"{last:.0f} seeds an arm"}.get(bands[0].axis) or duration(last)
     notes = [""] * height
     if threshold is not None:
-        notes[row(threshold)] = " threshold"
+        notes[row(threshold)] = f" {line}"
     notes[-1] += f" {end}"
     return [f"  {label:>{margin}} ┤{''.join(cells)}{note}".rstrip() for label, cells, note in zip(labels, grid, notes, strict=True)]
 

@@ -157,8 +157,8 @@ def _draw(drawn: object, width: int) -> list[str]:
         case CurveDrawing(curve, height, marked):
             bounds = None if marked is None else (marked.start, marked.end)
             return plot.curve_lines(curve, chart, height, marked=bounds, note=f"{plot.MARKED} evidence")
-        case BandsDrawing(bands, threshold):
-            return compare_plot.lines(bands, threshold, chart)
+        case BandsDrawing(bands, threshold, line):
+            return compare_plot.lines(bands, threshold, chart, line=line)
         case TornadoDrawing(bars):
             return plot.tornado_lines(bars)
         case Course():
