@@ -58,6 +58,7 @@ class Case:
     def __init__(self, history: History) -> None:
         self.history = history
         self._signals: dict[str, Signal] = {}
+        self._learning: dict[str, Signal] = {}
 
     @property
     def id(self) -> str:
@@ -100,9 +101,11 @@ class Case:
 
         Metrics of a solved run mean little: targets hardly vary, updates polish. A run that was never solved gives all of it.
         """
-        signal = self.signal(name)
-        part = self.while_learning(signal)
-        return part if len(part) >= 3 else signal
+        if name not in self._learning:
+            signal = self.signal(name)
+            part = self.while_learning(signal)
+            self._learning[name] = part if len(part) >= 3 else signal
+        return self._learning[name]
 
     def while_learning(self, signal: Signal) -> Signal:
         """The points of a signal after the first twentieth of the run and before it was solved."""
@@ -238,10 +241,10 @@ class Case:
         if not len(judged):
             return None
         head = trained if len(trained) >= 3 else judged
-        start = float(np.median(head.values[: max(1, min(5, len(head) // 8))]))
+        start = detect.median(head.values[: max(1, min(5, len(head) // 8))])
         smooth = detect.smoothed(judged.values, max(3, len(judged) // 12) if len(judged) >= 6 else 1)
         top = int(np.argmax(smooth))
-        last = float(np.median(judged.values[-max(1, min(5, len(judged) // 5)) :]))
+        last = detect.median(judged.values[-max(1, min(5, len(judged) // 5)) :])
         way = None if self.threshold is None else self.threshold - start
         return Progress(
             source="evaluation" if judged.name == columns.EVAL_RETURN else "training",
@@ -336,7 +339,7 @@ class Case:
         left = (self.budget or 0) - self.trained
         return trained.share(0.8).median + detect.trend(detect.late_part(trained)).slope * left >= self.threshold
 
-    @property
+    @cached_property
     def sick(self) -> bool:
         """Whether something about the returns needs an explanation. Without a threshold, getting better is enough, unless success is
         required and missing: a return alone may be gamed."""
@@ -344,6 +347,12 @@ class Case:
         if (aimless and self.standing in ("learning", "plateau")) or self.on_course:
             return False
         return self.standing in SICK
+
+
+def case_of(history: History) -> Case:
+    """The case of a history, made once: rules, evidence and prescriptions ask for the same signals."""
+    made: Case = history.derived.setdefault("case", Case(history))
+    return made
 
 
 def first_value(value: Any) -> float | None:

@@ -10,7 +10,7 @@ import numpy as np
 from rlclinic import stats
 from rlclinic.actions import Action
 from rlclinic.diagnosis import exclusions, logging_snippets, registry, symptoms, timeline
-from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.case import Case, case_of
 from rlclinic.diagnosis.causes import HEALTHY, NO_REFERENCE, NO_RETURN, TOO_EARLY, UNKNOWN, known, rank, table
 from rlclinic.diagnosis.findings import Cause, Checks, Curve, Diagnosis, Facts, Finding, GroupFinding, Remedy, Severity, Unassessable, Watch
 from rlclinic.diagnosis.registry import Rule
@@ -58,7 +58,7 @@ def diagnose(histories: Sequence[History], *, select: Sequence[str] | None = Non
         raise UsageError("there is no run to diagnose.\n  See what there is: ", Action("runs list"))
     # A log may hold anything, 1e300 included: sums that overflow are infinite, and no rule trusts those.
     with np.errstate(all="ignore"):
-        return _diagnose([Case(history) for history in histories], registry.selected(select, ignore))
+        return _diagnose([case_of(history) for history in histories], registry.selected(select, ignore))
 
 
 def _diagnose(cases: Sequence[Case], rules: Sequence[Rule]) -> Diagnosis:

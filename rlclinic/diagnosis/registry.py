@@ -75,9 +75,11 @@ class Rule:
     def missing(self, case: Case) -> list[str]:
         """What this run lacks for the check."""
         missing = [" or ".join(options) for options in self.needs if not any(_there(case, name) for name in options)]
+        if not self.algos or case.history.algo is not None:
+            return missing
         # A rule about certain algorithms judges a run of no name by quantities that only these log, never by returns and settings alone.
         tells = any(_tells_algorithm(name) for options in self.needs for name in options)
-        return [*missing, f"{CONFIG}algo.name"] if self.algos and case.history.algo is None and not tells else missing
+        return missing if tells else [*missing, f"{CONFIG}algo.name"]
 
     def applies(self, case: Case) -> bool:
         """Whether the check makes sense for this run: for its algorithm, and with what it needs not switched off (target_kl: none)."""
@@ -86,8 +88,8 @@ class Rule:
         if self.algos:
             return case.history.algo is None or case.algo in self.algos
         # What an unknown algorithm does between two rows nobody knows; sentinels are logged only where that was understood.
-        sentinels = any(name.startswith("train/sentinel/") for options in self.needs for name in options)
-        return case.knows_algorithm or self.family in ANY_ALGORITHM or sentinels
+        known = case.knows_algorithm or self.family in ANY_ALGORITHM
+        return known or any(name.startswith("train/sentinel/") for options in self.needs for name in options)
 
 
 _RULES: dict[str, Rule] = {}

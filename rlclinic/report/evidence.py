@@ -73,8 +73,8 @@ def _key_metric(cases: Sequence[Case], name: str, topic: str) -> KeyMetric | Non
     drawn = [case.signal(name) for case in cases if case.has(name)]
     if not drawn:
         return None
-    ends = [(float(np.median(signal.share(0.0, 0.1).values)), float(np.median(signal.share(0.9).values))) for signal in drawn]
-    start, end = (float(np.median([pair[place] for pair in ends])) for place in (0, 1))
+    ends = [(signal.share(0.0, 0.1).median, signal.share(0.9).median) for signal in drawn]
+    start, end = (detect.median([pair[place] for pair in ends]) for place in (0, 1))
     low, high = min(float(signal.values.min()) for signal in drawn), max(float(signal.values.max()) for signal in drawn)
     broken = sum(len(case.history.series[name].broken) for case in cases if name in case.history.series)
     return KeyMetric(name=name, topic=topic, start=start, end=end, low=low, high=high, trend=_shape(drawn), broken=broken)

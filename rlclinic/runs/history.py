@@ -93,6 +93,8 @@ class History:
     """The last lines that it printed."""
     notes: tuple[str, ...] = ()
     """What was joined, guessed, converted or skipped while reading."""
+    derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    """What others have made of it, by what they call it, so that it is made once. A copy with other numbers begins with none."""
 
     @property
     def goal(self) -> Goal:
@@ -112,13 +114,17 @@ def make_series(steps: Any, values: Any, name: str, *, estimator: str = "", roun
     Steps that fall are sorted (stably): where a falling step means a restart, the reader must have said so before.
     """
     at, numbers = np.asarray(steps, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    at, numbers = at[np.isfinite(at)], numbers[np.isfinite(at)]
+    known = np.isfinite(at)
+    if not known.all():
+        at, numbers = at[known], numbers[known]
     if not len(at):
         return None
-    if np.any(np.diff(at) < 0):
+    if (at[1:] < at[:-1]).any():
         order = np.argsort(at, kind="stable")
         at, numbers = at[order], numbers[order]
     finite = np.isfinite(numbers)
+    if finite.all():
+        return Series(at, numbers, name, estimator, rounded)
     return Series(at[finite], numbers[finite], name, estimator, rounded, at[~finite])
 
 
@@ -225,8 +231,9 @@ def _series(found: table.Table, source: Mapping[str, Any]) -> dict[str, Series]:
     """Every column with a number in it; an imported run also knows what its columns were called and how they were made."""
     origin = _section(source, "series")
     series = {}
-    for name in found.names:
-        if name == table.STEPS or metrics.find(name) is None:
+    logged = np.asarray((~found.blank).any(axis=0))
+    for name, written in zip(found.names, logged, strict=True):
+        if name == table.STEPS or not written or metrics.find(name) is None:
             continue
         more = _section(origin, name)
         steps, values = found.series(name)

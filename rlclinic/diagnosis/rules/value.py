@@ -547,11 +547,12 @@ def targets_larger_than_episodes_can_earn(case: Case) -> Iterator[Finding]:
     reward = max(abs(case.signal(sentinel("reward_min")).bottom), abs(case.signal(sentinel("reward_max")).top)) * scale
     if gamma is None or not reward > 0 or not len(length):
         return
+    steps, most_steps = target.steps, measures.horizon(gamma)
     earned = [
-        (abs(value), reward * min(measures.horizon(gamma), length.at(step)))
-        for step, value in zip(target.steps, target.values, strict=True)
+        (abs(value), reward * min(most_steps, lasted))
+        for value, lasted, ends, cuts in zip(target.values, length.along(steps), ended.along(steps), cut.along(steps), strict=True)
         # Where no episode ended, nothing is known of how long those are that go on.
-        if ended.at(step) > 0 and cut.at(step) <= 0.1 * ended.at(step) and length.at(step) > 0
+        if ends > 0 and cuts <= 0.1 * ends and lasted > 0
     ]
     if len(earned) < 5:
         return

@@ -42,13 +42,13 @@ class Signal:
         """The value at an env step, between its neighbours; NaN if the signal is empty."""
         return float(np.interp(step, self.steps, self.values)) if len(self) else math.nan
 
+    def along(self, steps: Column) -> Column:
+        """The values at many env steps, as `at` has them."""
+        return np.interp(steps, self.steps, self.values) if len(self) else np.full(len(steps), math.nan)
+
     @property
     def median(self) -> float:
-        # np.median, without what it does for axes and NaN: rules ask for hundreds.
-        ordered, half = np.sort(self.values), len(self) // 2
-        if not len(self):
-            return math.nan
-        return float(ordered[half] if len(self) % 2 else (ordered[half - 1] + ordered[half]) / 2)
+        return median(self.values)
 
     @property
     def first(self) -> float:
@@ -69,6 +69,16 @@ class Signal:
         return float(np.min(self.low)) if len(self) else math.nan
 
 
+def median(values: ArrayLike) -> float:
+    """np.median of numbers in a row, without what it does for axes: a diagnosis asks for thousands. NaN of none, or if one is."""
+    ordered = np.array(values, dtype=np.float64)
+    ordered.sort()
+    half = len(ordered) // 2
+    if not len(ordered) or ordered[-1] != ordered[-1]:
+        return math.nan
+    return float(ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2)
+
+
 def resample(steps: ArrayLike, values: ArrayLike, name: str = "", points: int = POINTS) -> Signal:
     """At most `points` bins of equal width in env steps; empty bins are left out, so gaps stay gaps.
 
@@ -76,8 +86,9 @@ def resample(steps: ArrayLike, values: ArrayLike, name: str = "", points: int = 
     """
     x, y = np.asarray(steps, dtype=np.float64), np.asarray(values, dtype=np.float64)
     good = np.isfinite(x) & np.isfinite(y)
-    x, y = x[good], y[good]
-    if np.any(np.diff(x) < 0):
+    if not good.all():
+        x, y = x[good], y[good]
+    if (x[1:] < x[:-1]).any():
         order = np.argsort(x, kind="stable")
         x, y = x[order], y[order]
     if len(x) <= points or x[-1] == x[0]:

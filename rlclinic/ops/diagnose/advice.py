@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rlclinic.config import Config
-from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.case import case_of
 from rlclinic.diagnosis.findings import Diagnosis, Remedy
 from rlclinic.errors import RlclinicError
 from rlclinic.report.diagnosis import say_setting
@@ -56,7 +56,7 @@ def _of_remedy(place: int, remedy: Remedy, diagnosis: Diagnosis) -> Recommendati
 
 def for_diagnosis(diagnosis: Diagnosis, histories: Sequence[History], owner: Run | Group | None) -> list[Prescription]:
     """The prescriptions of a diagnosis that was already made; none for an algorithm whose settings mean nothing here."""
-    if not all(Case(history).knows_algorithm for history in histories):
+    if not all(case_of(history).knows_algorithm for history in histories):
         return []
     return make_prescriptions(diagnosis, histories, config_of(owner), effects_of(owner))
 

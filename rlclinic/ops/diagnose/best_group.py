@@ -5,6 +5,8 @@ say why this one did not.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +15,7 @@ from rlclinic.errors import RlclinicError
 from rlclinic.ops.runs.ranking import Outcome, outcome
 from rlclinic.report.format import number, plural, short
 from rlclinic.report.models import Comparable, Difference
-from rlclinic.runs import history
+from rlclinic.runs import fingerprint, history
 from rlclinic.runs.history import History
 from rlclinic.runs.record import Group, settings
 from rlclinic.runs.store import Store
@@ -73,7 +75,7 @@ def is_readable(group: Group) -> bool:
 
 
 def _compared(top: Outcome, owner: Group, histories: Sequence[History]) -> Comparable:
-    theirs = [history.of_run(run) for run in top.group.runs]
+    theirs = _read_group(top.group.path, fingerprint.of(top.group))
     # What another framework's log does not say is unknown, and no difference.
     partial = bool(owner.record.get("source") or top.group.record.get("source"))
     apart = differences(_flat(owner.record), _flat(top.group.record), partial=partial)
@@ -88,6 +90,12 @@ def _compared(top: Outcome, owner: Group, histories: Sequence[History]) -> Compa
         parts_at=parts_at,
         said=_describe(top, apart, parts_at),
     )
+
+
+@lru_cache(maxsize=4)
+def _read_group(path: Path, _mark: str) -> list[History]:
+    """The histories of the best group, read once for as long as its files stay as they are: every other group is compared with it."""
+    return [history.of_run(run) for run in Group(path).runs]
 
 
 def _describe(top: Outcome, apart: Sequence[Difference], parts_at: float | None) -> str:

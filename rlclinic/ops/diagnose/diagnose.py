@@ -10,7 +10,7 @@ import numpy as np
 from rlclinic import trust
 from rlclinic.actions import Action, Argument
 from rlclinic.diagnosis import causes, engine
-from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.case import case_of
 from rlclinic.diagnosis.checkpoints import findings
 from rlclinic.diagnosis.findings import Diagnosis
 from rlclinic.diagnosis.witness import join
@@ -109,9 +109,9 @@ def examine(
         diagnosis = diagnosis.model_copy(update={"facts": diagnosis.facts.model_copy(update={"id": owner.id})})
     if seen is not None:
         evaluation = None if beside is None else (beside.lint, beside.facts)
-        diagnosis = join(diagnosis, [Case(each) for each in histories], seen.lint, seen.facts, evaluation)
+        diagnosis = join(diagnosis, [case_of(each) for each in histories], seen.lint, seen.facts, evaluation)
     diagnosis = possible_causes.name_commands(diagnosis, owner, target, ours=owner is not None and is_ours(owner))
-    cases, calm = [Case(each) for each in histories], diagnosis.causes[0].calm
+    cases, calm = [case_of(each) for each in histories], diagnosis.causes[0].calm
     env_id = _find_env(histories) if seen is None else seen.lint.name
     advised = advice.recommended(diagnosis, histories, owner)
     return DiagnosisReport(

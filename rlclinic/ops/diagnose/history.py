@@ -11,7 +11,7 @@ import numpy as np
 from rlclinic import stats
 from rlclinic.actions import Action, Argument
 from rlclinic.diagnosis import columns
-from rlclinic.diagnosis.case import Case, first_value
+from rlclinic.diagnosis.case import Case, case_of, first_value
 from rlclinic.diagnosis.lint.config.linter import derived
 from rlclinic.errors import NotFound, nearest
 from rlclinic.ops.diagnose.best_group import is_readable
@@ -158,7 +158,7 @@ def _foreign(env: str, paths: Sequence[str], threshold: float | None) -> Iterabl
 
 
 def _side(id: str, histories: Sequence[History], group: Group | None, threshold: float | None) -> _Side:
-    cases = [Case(each) for each in histories]
+    cases = [case_of(each) for each in histories]
     limit = threshold if threshold is not None else histories[0].threshold
     outcomes = measure_group(histories, replace(histories[0].goal, threshold=limit), histories[0].source)
     reached = [outcome.reached_at for outcome in outcomes if outcome.reached_at is not None]

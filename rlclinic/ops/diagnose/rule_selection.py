@@ -1,6 +1,7 @@
 """Rules that a project selects or ignores for itself: [tool.rlclinic] in the nearest pyproject.toml, from this folder upwards."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,11 +38,14 @@ def switched_here(folder: Path | None = None) -> Switched | None:
     start = (folder or Path.cwd()).resolve()
     for place in (start, *start.parents):
         if (place / FILE).is_file():
-            return _read(place / FILE)
+            written = (place / FILE).stat()
+            return _read(place / FILE, written.st_mtime_ns, written.st_size)
     return None
 
 
-def _read(path: Path) -> Switched | None:
+@lru_cache(maxsize=8)
+def _read(path: Path, _changed_ns: int, _size: int) -> Switched | None:
+    """What a file says, read again only when it has changed: a server diagnoses hundreds of groups with the same one."""
     import tomllib
 
     try:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlclinic.config import Config, to_record
 from rlclinic.diagnosis import columns
-from rlclinic.diagnosis.case import Case, first_value, to_count
+from rlclinic.diagnosis.case import Case, case_of, first_value, to_count
 from rlclinic.diagnosis.signals import measures
 from rlclinic.runs.history import History, dotted
 
@@ -28,7 +28,7 @@ class Chart:
     """What is known of a group, as one number each. NaN where nothing was logged."""
 
     def __init__(self, histories: Sequence[History], config: Config | None = None) -> None:
-        cases = [Case(history) for history in histories]
+        cases = [case_of(history) for history in histories]
         self.cases = [case for case in cases if case.sick] or cases
         self.config = config
         known = dict(histories[0].settings) if histories else {}

@@ -8,7 +8,7 @@ from typing import Any, Final
 from rlclinic.comparison.frameworks import DEFAULTS
 from rlclinic.config import ALGORITHMS, Config, to_record
 from rlclinic.diagnosis import causes
-from rlclinic.diagnosis.case import Case, first_value
+from rlclinic.diagnosis.case import case_of, first_value
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Remedy
 from rlclinic.diagnosis.signals import off_policy
 from rlclinic.errors import ConfigError
@@ -357,7 +357,7 @@ def stand_in(histories: Sequence[History]) -> Config | None:
 def _usual_there(run: History) -> dict[str, Any]:
     """What a run has most likely had where its log is silent: its framework's defaults, and what its counts of steps lead back to."""
     found = dict(DEFAULTS.get((run.source, run.algo or ""), {}))
-    if run.algo in off_policy.OFF_POLICY and (starts := round(off_policy.learning_starts(Case(run)))):
+    if run.algo in off_policy.OFF_POLICY and (starts := round(off_policy.learning_starts(case_of(run)))):
         found["algo.learning_starts"] = starts
     alpha = run.series.get(off_policy.ALPHA)
     if alpha is not None and len(alpha) > 2 and alpha.values.min() == alpha.values.max():  # learned ones move

@@ -12,6 +12,7 @@ four of five new trials; one that rests on a single own trial is wider, and hold
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from statistics import fmean
@@ -76,6 +77,7 @@ class Effects:
         self.outcomes = tuple(outcomes)
         self.widths = dict(widths or {})
         """By measure: the deviations to each side that held four of five outcomes which were left out; Student's where nobody knows."""
+        self._kin: dict[bool, Effects] = {}
 
     def expect(self, cause: str, changes: Mapping[str, Any], config: Config) -> Expected | None:
         """The forecast for a change of this config; None without a single trial of it."""
@@ -130,7 +132,10 @@ class Effects:
 
     def of_kin(self, algo: str) -> "Effects":
         """What was tried with learners of the same kind: a change of PPO's learning rate says nothing about DQN's."""
-        return Effects([outcome for outcome in self.outcomes if _replays(outcome.algo) == _replays(algo)], self.widths)
+        kind = _replays(algo)
+        if kind not in self._kin:
+            self._kin[kind] = Effects([outcome for outcome in self.outcomes if _replays(outcome.algo) == kind], self.widths)
+        return self._kin[kind]
 
     def predict(self, own: Sequence[Outcome], measure: str) -> tuple[float, float, int]:
         """Mean and deviation of the next trial's outcome, and the degrees of freedom that the deviation rests on."""
@@ -220,7 +225,7 @@ def _size(layers: Sequence[Any]) -> float:
 
 def load(store: Store | None, *, recorded: bool = True) -> Effects:
     """What the store's own trials showed, and what ships with the package unless it is left out."""
-    found = list(shipped()) if recorded else []
+    found = shipped() if recorded else []
     if store is not None:
         found += [outcome for trial in trials.trials(store) for outcome in of_trial(trial)]
     return Effects(found, widths() if recorded else None)
@@ -228,10 +233,17 @@ def load(store: Store | None, *, recorded: bool = True) -> Effects:
 
 def shipped() -> list[Outcome]:
     """The starting table; made by `python -m benchmarks.treatment.effects`."""
-    return read(_table(), "rlclinic/treatment/prescription/recorded_effects.json")
+    return list(_shipped())
 
 
-def widths() -> dict[str, float]:
+@cache
+def _shipped() -> tuple[Outcome, ...]:
+    """Read once: every diagnosis asks for it."""
+    return tuple(read(_table(), "rlclinic/treatment/prescription/recorded_effects.json"))
+
+
+@cache
+def widths() -> Mapping[str, float]:
     """How wide the starting table's intervals must be: outcomes have longer tails than the normal law."""
     return {str(name): float(width) for name, width in json.loads(_table()).get("widths", {}).items()}
 

@@ -45,10 +45,10 @@ def _embed(film: Path) -> str:
 
 def _rest(owner: Group) -> list[Block]:
     """What a report leaves out: every metric, what was changed while it ran, tags and notes, the end of the first log."""
-    from rlclinic.diagnosis.case import Case
+    from rlclinic.diagnosis.case import case_of
 
     histories = [history.of_run(run) for run in owner.runs]
-    cases = [Case(each) for each in histories]
+    cases = [case_of(each) for each in histories]
     names = list(dict.fromkeys(name for each in histories for name in each.series))
     drawn = [made for name in names if (made := evidence.draw_series(name, cases)) is not None]
     figures = [Figure(lambda made=made: panel(made), f"{made.label} ({made.series})", None) for made in drawn[:MOST_PANELS]]  # type: ignore[misc]
