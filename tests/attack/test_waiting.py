@@ -1,16 +1,44 @@
 """Many who ask for the same slow answer, and some who leave: it is made once, and who would not wait is told when to ask again."""
 
+import asyncio
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from rlclinic.ops.runs.search import outcomes
+from rlclinic.runs.database.index import Index
 from rlclinic.runs.record import Group
+from rlclinic.runs.store import Store
+from rlclinic.serve.http import peers
+from rlclinic.serve.http.cache import Answers
+from rlclinic.serve.http.peers import PeerTable
 from rlclinic.serve.http.routes import diagnose
 from tests.serve.http.conftest import Serve, root, serve, sick  # noqa: F401 — fixtures
+from tests.serve.mcp.stores import ran
+
+ANOTHER_WORKER = """
+import sys
+from pathlib import Path
+from rlclinic.runs.database.index import Index
+from rlclinic.runs.store import Store
+from rlclinic.serve.http.cache import Answers
+
+answers = Answers(Index(Store(Path(sys.argv[1]))))
+assert answers._claims.take(repr("kept")) and answers._claims.take(repr("killed"))
+print("claimed", flush=True)
+input()
+answers._index.keep(repr("kept"), answers._mark("as it is"), b"made elsewhere")
+answers._claims.give_back(repr("kept"))
+print("kept", flush=True)
+input()
+"""
 
 
 @pytest.fixture
@@ -82,3 +110,78 @@ def test_a_failure_is_told_to_all_who_wait_and_tried_again_later(
         assert [answer.status_code for answer in pool.map(lambda _: client.get(path), range(3))] == [409] * 3
     monkeypatch.setattr(diagnose, "_diagnose", plain)
     assert client.get(path).status_code == 200
+
+
+def test_of_two_workers_one_makes_an_answer_and_a_killed_one_leaves_it_to_the_other(root: Path) -> None:  # noqa: F811
+    root.mkdir()
+    made: list[str] = []
+    command = [sys.executable, "-c", ANOTHER_WORKER, str(root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdin
+        assert worker.stdout
+        assert worker.stdout.readline() == "claimed\n"
+        answers = Answers(Index(Store(root)))
+
+        def make() -> bytes:
+            made.append("here")
+            return b"made here"
+
+        async def ask() -> tuple[bytes, bytes]:
+            assert worker.stdin
+            assert worker.stdout
+            kept, killed = (asyncio.create_task(answers.get(key, "as it is", make, keep=True, heavy=True)) for key in ("kept", "killed"))
+            await asyncio.sleep(0.2)
+            assert not kept.done()
+            assert not killed.done()
+            assert not made
+            print(file=worker.stdin, flush=True)
+            assert worker.stdout.readline() == "kept\n"
+            first = await asyncio.wait_for(kept, 5)
+            assert not killed.done()
+            assert not made
+            worker.kill()
+            return first.body, (await asyncio.wait_for(killed, 5)).body
+
+        assert ran(ask) == (b"made elsewhere", b"made here")
+    assert made == ["here"]
+
+
+def test_what_people_wait_for_at_another_worker_is_made_by_an_idle_one(
+    sick: Group,  # noqa: F811
+    serve: Serve,  # noqa: F811
+    root: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client: TestClient = serve()
+    wanted = root / "@index" / "wanted"
+    wanted.mkdir()
+    (wanted / "no-such-group").touch()
+    (wanted / sick.id).touch()
+    until = time.monotonic() + 20
+    while list(wanted.iterdir()) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert list(wanted.iterdir()) == []
+    monkeypatch.setattr(diagnose, "_diagnose", lambda *_: pytest.fail("it was not made"))
+    assert client.get(f"/api/v1/groups/{sick.id}/diagnosis").status_code == 200
+
+
+def test_a_hundred_who_ask_at_once_have_the_other_groups_read_once(
+    sick: Group,  # noqa: F811
+    root: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    index, read = Index(Store(root)), []
+    index.refresh()
+
+    def slowly(*asked: Any) -> Any:
+        read.append(asked)
+        time.sleep(0.2)
+        return outcomes(*asked)
+
+    monkeypatch.setattr(peers, "outcomes", slowly)
+    table = PeerTable(index)
+
+    async def ask() -> list[peers.Peers]:
+        return await asyncio.gather(*(table.of(sick.env_id, sick.algo) for _ in range(100)))
+
+    assert len({id(answer) for answer in ran(ask)}) == len(read) == 1

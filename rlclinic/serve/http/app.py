@@ -92,7 +92,7 @@ def _app_over(store: Store, chosen: Settings, tokens: Tokens, middleware: list[M
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        works = [here.watch.run(), feeds.run(), *([prefetch.run(here)] if chosen.prepare else [])]
+        works = [here.watch.run(), feeds.run(), prefetch.help_others(here), *([prefetch.run(here)] if chosen.prepare else [])]
         works += [] if chosen.read_only else [_dispatch(here)]
         tasks = [asyncio.create_task(work) for work in works]
         try:

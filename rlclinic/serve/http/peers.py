@@ -1,5 +1,6 @@
 """The groups that a diagnosis may compare with, from the index: looking through ten thousand folders for each would take a second."""
 
+import asyncio
 import time
 from dataclasses import dataclass
 from typing import Final
@@ -30,12 +31,19 @@ class PeerTable:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._known: dict[tuple[str, str], Peers] = {}
+        self._reading: dict[tuple[str, str], asyncio.Task[Peers]] = {}
 
     async def of(self, env: str, algo: str) -> Peers:
-        """The groups of a kind, at most SECONDS old."""
-        known = self._known.get((env, algo))
-        if known is None or time.monotonic() - known.asked > SECONDS:
-            known = self._known[(env, algo)] = await run_in_threadpool(self._read, env, algo)
+        """The groups of a kind, at most SECONDS old. However many ask at once, they are read once."""
+        kind = (env, algo)
+        known = self._known.get(kind)
+        if known is not None and time.monotonic() - known.asked <= SECONDS:
+            return known
+        if kind not in self._reading:
+            self._reading[kind] = asyncio.create_task(run_in_threadpool(self._read, env, algo))
+            self._reading[kind].add_done_callback(lambda _: self._reading.pop(kind))
+        # Whoever leaves must not take the answer from those who wait for it, too.
+        known = self._known[kind] = await asyncio.shield(self._reading[kind])
         return known
 
     def _read(self, env: str, algo: str) -> Peers:

@@ -1,6 +1,7 @@
 """Starting the server: checks first, then uvicorn with one or more worker processes."""
 
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -100,7 +101,10 @@ def from_environment() -> "FastAPI":
     if passed_on["parent"] != os.getpid():
         # A worker whose parent was killed would hold the port, and nobody could end it.
         die_with(passed_on["parent"])
-    return create_app(Store(Path(passed_on["root"])), Settings(**passed_on["settings"]), started=connections.end_with_loop)
+    app = create_app(Store(Path(passed_on["root"])), Settings(**passed_on["settings"]), started=connections.end_with_loop)
+    # What was imported and made so far stays: looking through it for garbage, again and again, would take a twentieth of all work.
+    gc.freeze()
+    return app
 
 
 def _listen(settings: Settings, backlog: int) -> list[socket.socket]:

@@ -89,7 +89,12 @@ async def diagnosis_of(here: Context, owner: Group, patience: float | None = Non
     peers = await here.peers.of(owner.env_id, owner.algo)
     mark = f"{fingerprint.of(owner)} {peers.mark}"
     make = partial(_encode_diagnosis, owner, peers.outcomes)
-    return await here.answers.get(("diagnosis", owner.id), mark, make, keep=True, heavy=True, patience=patience)
+    return await here.answers.get(diagnosis_key(owner.id), mark, make, keep=True, heavy=True, patience=patience, group=owner.id)
+
+
+def diagnosis_key(group: str) -> tuple[str, str]:
+    """What a group's diagnosis is kept under."""
+    return ("diagnosis", group)
 
 
 def _encode_diagnosis(owner: Group, others: Sequence[Outcome]) -> bytes:

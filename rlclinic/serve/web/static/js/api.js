@@ -17,7 +17,8 @@ export class Problem extends Error {
 
 async function ask(method, path, body, headers = {}, root = ROOT) {
   const sent = { Accept: "application/json", ...headers };
-  if (method === "GET") sent.Prefer = "wait=1";
+  // What takes long is sent as soon as it is there; after ten seconds the server says when to ask again.
+  if (method === "GET") sent.Prefer = "wait=10";
   if (body !== undefined) sent["Content-Type"] = "application/json";
   if (method !== "GET" && path !== "/session") sent["X-CSRF-Token"] = (await session()).csrf ?? "";
   let answer;
