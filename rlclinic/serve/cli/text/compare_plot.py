@@ -23,8 +23,8 @@ def lines(bands: Sequence[Band], threshold: float | None, width: int = 78, heigh
         return height - 1 - min(max(round((value - low) / (high - low) * (height - 1)), 0), height - 1)
 
     labels = [""] * height
-    for place in (0, height // 2, height - 1):
-        labels[place] = number(high - (high - low) * place / (height - 1))
+    for level in (0, height // 2, height - 1):
+        labels[level] = number(high - (high - low) * level / (height - 1))
     if threshold is not None:
         labels[row(threshold)] = number(threshold)
     margin = max(map(len, labels))
