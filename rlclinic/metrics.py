@@ -330,7 +330,42 @@ _OFFLINE = _table("train/sentinel/", "up to 1,024 recorded transitions, about 40
     loss_held_out | - | The same on episodes that are held out: far above `loss_data`, actions are learned by heart.
 """)  # fmt: skip
 
-_SEEN = (_COUNTERS, _ROLL, _LOSSES, _METRICS, _GRADIENTS, _REPLAY_SEEN, _VALIDATION, _TIME, _HYPERPARAMETERS, _REPLAY_NUMBERS)
+_IMITATION = [
+    *_table("train/loss/", MEAN, """
+    imitation | action² or nats | How far the policy is from the labels it learns from: squared distance, or minus the log-probability.
+    safety | nats | Cross-entropy of the classifier of unsafe states (safe_dagger).
+"""),
+    *_table("train/imitation/", "the row's round", """
+    round | rounds | Rounds that are over.
+    queries | questions | How often the expert was asked, repeated questions included. | all rounds so far
+    labels | labels | States with an answer of the expert's. | all rounds so far
+    unanswered | states | States that it was asked about in vain. | all rounds so far
+    expert_share | share | Share of the steps in which the expert acted.
+    asked_share | share | Share of the steps about which it was asked.
+    disagreement | action | How far the policy was from the labels when it was asked, before it learned from them. | mean; see unsafe_error
+    disagreement_p95 | action | The 95th percentile of that.
+    policy_state_error | action | The same in states that the policy itself led to: large with a small loss, states are new to it.
+    first_round_error | action | How far the policy is from the first round's labels after training: rising, it forgets. | first round
+    label_is_executed | share | Share of the policy's own steps whose label is exactly what it did: near 1, labels are not the expert's.
+    passes | passes | How often each label was learned from in the round, on the average.
+    label_noise | action | Deviation of the expert's answers to one question, from repeated ones; blank without any. | all rounds so far
+    doubt | action | How far policies side by side are from each other; blank with one. | mean over the steps
+    unsafe_share | share | Share of the labelled states in which the policy was off by more than unsafe_error (safe_dagger).
+    missed_share | share | The same of states in which the classifier saw no danger and it was asked all the same (safe_dagger).
+""", {
+    "label_is_executed": Band(0.0, 0.9, "ross2011dagger", "continuous actions"),
+    "expert_share": Band(0.0, 1.0, "definition"),
+    "asked_share": Band(0.0, 1.0, "definition"),
+}),
+    *_table("train/hp/", "the value applied in the row's last iteration", """
+    beta | share | Share of steps in which the expert is to act (dagger).
+    policy_noise | action | Noise on the policy's own actions while collecting.
+    unsafe_error | action | How far from the expert counts as unsafe (safe_dagger).
+    doubt | action | Disagreement from which on the expert is asked (ensemble_dagger).
+"""),
+]  # fmt: skip
+
+_SEEN = (_COUNTERS, _ROLL, _LOSSES, _METRICS, _GRADIENTS, _REPLAY_SEEN, _VALIDATION, _TIME, _HYPERPARAMETERS, _REPLAY_NUMBERS, _IMITATION)
 _TESTIFIED = (_SENTINELS, _COSTLY, _REPLAY, _OFFLINE, _FINGERPRINTS, _RANDOM, _ENVIRONMENT)
 METRICS: Final[dict[str, Metric]] = {metric.name: metric for part in (*_SEEN, *_TESTIFIED) for metric in part}
 """By canonical name, in the order of a table's columns."""

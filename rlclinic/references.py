@@ -368,6 +368,30 @@ _ALL: Final = (
         "ICML",
         "https://arxiv.org/abs/2302.02948",
     ),
+    Reference(
+        "zhang2016safedagger",
+        "J. Zhang, K. Cho",
+        2016,
+        "Query-efficient imitation learning for end-to-end autonomous driving",
+        "arXiv",
+        "https://arxiv.org/abs/1605.06450",
+    ),
+    Reference(
+        "menda2019ensembledagger",
+        "K. Menda, K. Driggs-Campbell, M. J. Kochenderfer",
+        2019,
+        "EnsembleDAgger: a Bayesian approach to safe imitation learning",
+        "IROS",
+        "https://arxiv.org/abs/1807.08364",
+    ),
+    Reference(
+        "hoque2021thriftydagger",
+        "R. Hoque et al.",
+        2021,
+        "ThriftyDAgger: budget-aware novelty and risk gating for interactive imitation learning",
+        "CoRL",
+        "https://arxiv.org/abs/2109.08273",
+    ),
 )
 
 REFERENCES: Final = {reference.key: reference for reference in _ALL}

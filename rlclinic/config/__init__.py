@@ -16,6 +16,7 @@ from rlclinic.config.data import DataConfig
 from rlclinic.config.environment import EnvConfig, Spec, Wrapper
 from rlclinic.config.experiment import Config, describe
 from rlclinic.config.files import Available, Loaded, available, load
+from rlclinic.config.imitation import DAggerConfig, EnsembleDAggerConfig, ImitationConfig, SafeDAggerConfig, ThriftyDAggerConfig
 from rlclinic.config.network import EncoderSettings, NetConfig
 from rlclinic.config.off_policy import DDPGConfig, DQNConfig, OffPolicySettings, SACConfig, TD3Config
 from rlclinic.config.offline import BCConfig, OfflineSettings
@@ -33,11 +34,14 @@ __all__ = [
     "Available",
     "BCConfig",
     "Config",
+    "DAggerConfig",
     "DDPGConfig",
     "DQNConfig",
     "DataConfig",
     "EncoderSettings",
+    "EnsembleDAggerConfig",
     "EnvConfig",
+    "ImitationConfig",
     "Loaded",
     "NetConfig",
     "Number",
@@ -51,10 +55,12 @@ __all__ = [
     "ReinforceConfig",
     "RunConfig",
     "SACConfig",
+    "SafeDAggerConfig",
     "Schedule",
     "Shape",
     "Spec",
     "TD3Config",
+    "ThriftyDAggerConfig",
     "Wrapper",
     "available",
     "describe",

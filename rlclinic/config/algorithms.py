@@ -23,6 +23,7 @@ from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, Vali
 from pydantic_core import InitErrorDetails
 
 from rlclinic import plugins
+from rlclinic.config.imitation import DAggerConfig, EnsembleDAggerConfig, ImitationConfig, SafeDAggerConfig, ThriftyDAggerConfig
 from rlclinic.config.off_policy import DDPGConfig, DQNConfig, OffPolicySettings, SACConfig, TD3Config
 from rlclinic.config.offline import BCConfig, OfflineSettings
 from rlclinic.config.schedule import Number, Schedule
@@ -292,9 +293,11 @@ class OnPolicySettings(Strict):
 
 
 OnPolicyConfig = PPOConfig | A2CConfig | ReinforceConfig | OnPolicySettings
-OffPolicyConfig = DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig | OffPolicySettings | OfflineSettings
+OffPolicyConfig = DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig | OffPolicySettings | OfflineSettings | ImitationConfig
 AlgoConfig = OnPolicyConfig | OffPolicyConfig
-OwnAlgoConfig = PPOConfig | A2CConfig | ReinforceConfig | DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig | BCConfig
+OwnAlgoConfig = (
+    PPOConfig | A2CConfig | ReinforceConfig | DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig | BCConfig | ImitationConfig
+)
 
 ENTRY_POINTS: Final = "rlclinic.algorithms"
 """The group of entry points in which other packages declare algorithms."""
@@ -346,6 +349,10 @@ ALGORITHMS: Final = Algorithms(
         "sac": SACConfig,
         "q_learning": QLearningConfig,
         "bc": BCConfig,
+        "dagger": DAggerConfig,
+        "safe_dagger": SafeDAggerConfig,
+        "ensemble_dagger": EnsembleDAggerConfig,
+        "thrifty_dagger": ThriftyDAggerConfig,
     }
 )
 

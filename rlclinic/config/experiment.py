@@ -78,7 +78,8 @@ class Config(Strict):
     @property
     def cycles(self) -> int:
         """Cycles of collecting and learning in an iteration."""
-        return max(1, STRETCH_ENV_STEPS // self.cycle_size) if isinstance(self.algo, OffPolicyConfig) else 1
+        together = isinstance(self.algo, OffPolicyConfig) and self.algo.loop != "imitation"  # a round of imitation is an iteration
+        return max(1, STRETCH_ENV_STEPS // self.cycle_size) if together else 1
 
     @property
     def updates_per_cycle(self) -> int:
@@ -189,7 +190,7 @@ def _budget_problems(config: Config) -> Iterator[Problem]:
 
 def _replay_problems(config: Config) -> Iterator[Problem]:
     algo, budget = config.algo, config.run.max_env_steps
-    if not isinstance(algo, OffPolicyConfig):
+    if not isinstance(algo, OffPolicyConfig) or algo.loop == "imitation":
         return
     first = max(algo.learning_starts, config.cycle_size - 1)
     if first >= budget and not config.offline:

@@ -339,7 +339,7 @@ def _load_general_variant(sources: list[_Source], variants: dict[str, _Source], 
         task = _get_section(own, "env")
         if algo in IN_UNITS_OF_THE_RETURN:
             task = {key: value for key, value in task.items() if key != "normalize_reward"}
-        if ALGORITHMS[algo].loop == "offline":
+        if ALGORITHMS[algo].loop in ("offline", "imitation"):
             # How many copies act, and what is normalized while they do, was tuned for whoever acts.
             of_acting = ("n_envs", "normalize_obs", "normalize_reward")
             task = {key: value for key, value in task.items() if key not in of_acting} | _get_section(tree, "env")

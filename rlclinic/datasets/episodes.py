@@ -85,6 +85,8 @@ class Dataset:
     """Whether every last observation was recorded."""
     facts: dict[str, Any] = field(default_factory=dict)
     """What else is known: who collected it, with how much noise."""
+    beside: dict[str, Array] = field(default_factory=dict)
+    """[N, ...] by name: what else is known of each step, such as an expert's labels."""
 
     def __len__(self) -> int:
         return len(self.rewards)

@@ -4,6 +4,7 @@
     observations.npy    [N + E, ...]    T + 1 an episode
     actions.npy, rewards.npy            [N, ...]
     lengths.npy, terminated.npy, truncated.npy      [E]
+    beside/*.npy        [N, ...]        what else is known of each step, such as an expert's labels
 
 It is written one episode after another, beside its final place, and moved there when it is whole.
 """
@@ -11,7 +12,7 @@ It is written one episode after another, beside its final place, and moved there
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from io import BufferedWriter
 from pathlib import Path
@@ -31,6 +32,7 @@ ABOUT: Final = "dataset.json"
 VERSION: Final = 1
 MOST_BYTES: Final = 10_000_000
 """Of dataset.json."""
+BESIDE: Final = "beside"
 ARRAYS: Final = ("observations", "actions", "rewards", "lengths", "terminated", "truncated")
 
 
@@ -83,9 +85,10 @@ class Writer:
         self.partial.mkdir()
         return self
 
-    def add(self, episode: Episode) -> None:
-        """Append one episode; one that cannot be learned from is refused."""
+    def add(self, episode: Episode, beside: Mapping[str, NDArray[Any]] | None = None) -> None:
+        """Append one episode; one that cannot be learned from is refused. beside: what else is known of each step, [T, ...] by name."""
         check_episode(episode, self.episodes)
+        extra = {f"{BESIDE}/{name}": values for name, values in (beside or {}).items()}
         if not self._arrays:
             action_type = np.int64 if self.action_space.kind == "discrete" else np.float32
             types = {"rewards": np.float32, "lengths": np.int64, "terminated": np.bool_, "truncated": np.bool_}
@@ -94,6 +97,9 @@ class Writer:
             self._arrays = {name: _Growing(self.partial / f"{name}.npy", dtype, ()) for name, dtype in types.items()}
             self._arrays["observations"] = _Growing(self.partial / "observations.npy", observed_type, observed.shape[1:])
             self._arrays["actions"] = _Growing(self.partial / "actions.npy", action_type, acted.shape[1:])
+            if extra:
+                (self.partial / BESIDE).mkdir()
+            self._arrays |= {name: _Growing(self.partial / f"{name}.npy", values.dtype, values.shape[1:]) for name, values in extra.items()}
         rows = {
             "observations": np.asarray(episode.observations),
             "actions": np.asarray(episode.actions),
@@ -101,6 +107,7 @@ class Writer:
             "lengths": np.array([len(episode.rewards)]),
             "terminated": np.array([episode.terminated]),
             "truncated": np.array([episode.truncated]),
+            **extra,
         }
         for name, values in rows.items():
             if values.shape[1:] != self._arrays[name].shape:
@@ -154,6 +161,7 @@ def read(path: Path) -> Dataset:
         raise ConfigError(
             f"{path} has the version {about.get('version')!r} of the format, and this rlclinic reads {VERSION}.\n  Upgrade rlclinic"
         )
+    beside = {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in sorted((path / BESIDE).glob("*.npy"))}
     small = {name: np.array(arrays[name]) for name in ("lengths", "terminated", "truncated")}
     data = Dataset(
         arrays["observations"],
@@ -169,6 +177,7 @@ def read(path: Path) -> Dataset:
         notes=tuple(map(str, about.get("notes", ()))),
         final_known=bool(about.get("final_known", True)),
         facts=dict(about.get("facts") or {}),
+        beside=beside,
     )
     steps = int(small["lengths"].sum())
     rows = {
@@ -177,12 +186,12 @@ def read(path: Path) -> Dataset:
         "rewards": steps,
         "terminated": data.n_episodes,
         "truncated": data.n_episodes,
+        **dict.fromkeys(beside, steps),
     }
     for name, wanted in rows.items():
-        if len(arrays[name]) != wanted:
-            raise ConfigError(
-                f"{path}: {name}.npy has {len(arrays[name]):,} rows instead of {wanted:,}: it is damaged.\n  Write or convert it again"
-            )
+        there = len({**beside, **arrays}[name])
+        if there != wanted:
+            raise ConfigError(f"{path}: {name}.npy has {there:,} rows instead of {wanted:,}: it is damaged.\n  Write or convert it again")
     if not data.n_episodes or (small["lengths"] < 1).any():
         raise ConfigError(f"{path} has no episodes, or empty ones.\n  Write or convert it again")
     return data

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -40,6 +40,9 @@ from rlclinic.training.members import Member, active_mask
 from rlclinic.training.nets import fitting, mlp
 from rlclinic.training.sentinels import random_policy
 
+if TYPE_CHECKING:
+    from rlclinic.training.imitation.iteration import Asking
+
 Factory = Callable[..., Any]
 SAME_TRANSITIONS: Final = frozenset(
     {"n_envs", "max_episode_steps", "normalize_obs", "normalize_reward", "clip_obs", "clip_reward", "noop_max", "action_mask"}
@@ -72,6 +75,8 @@ class Cohort:
     """What is remembered, by algorithms that learn from a replay."""
     data: Recorded | None = None
     """What was recorded, for algorithms that learn from that alone."""
+    asking: "Asking | None" = None
+    """The expert and what it has said, for algorithms that ask one; from the first iteration on."""
     refill_until: int = 0
     """The env step up to which nothing is learned, because a replay that was lost has to fill up again."""
     factory: Factory | None = None
@@ -196,7 +201,7 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
         )
         if config.offline:
             _give_data(cohort)
-        elif isinstance(plan, off_policy.Plan):
+        elif isinstance(plan, off_policy.Plan) and config.algo.loop != "imitation":
             _give_memory(cohort, plan)
         _go_on(cohort, starts)
         _say_what_was_chosen(cohort, choice)

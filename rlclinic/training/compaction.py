@@ -63,7 +63,10 @@ def _move(cohort: Cohort, live: list[int]) -> None:
     cohort.seed, cohort.episodes = cohort.seed[live], Episodes(len(live), config.env.n_envs, config.env.clip_raw_reward)
     learner = snapshot.weights(plan.policy, found, assembly.fresh_learner(plan, seeds, config.env.n_envs, cohort.device), optimizer=True)
     cohort.learner, cohort.position, _ = snapshot.place(found, learner, cohort.env, cohort.episodes)
-    if isinstance(plan, off_policy.Plan) and cohort.data is None:
+    if cohort.asking is not None:
+        cohort.asking.expert.close()
+        cohort.asking = None  # begun anew by those who stay
+    elif isinstance(plan, off_policy.Plan) and cohort.data is None:
         memory = replay_assembly.memory_for(plan, len(live), cohort.device)
         replay_files.put(memory, [each.replay for each in found if each.replay is not None])
         cohort.memory = memory

@@ -43,6 +43,8 @@ class Member:
     """Whether the last evaluation was the best so far and is not saved yet."""
     success_rate: float | None = None
     reached_at: int | None = None
+    spent: bool = False
+    """Whether its expert was asked as often as it may be."""
     eval_env_steps: int = 0
     """Env steps of its evaluations, those before a resume too."""
     baseline: dict[str, float] = field(default_factory=dict)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Collection
 from typing import Any, Final
 
+import numpy as np
 import torch
 
 from rlclinic.actions import Action, Change
@@ -29,7 +30,10 @@ def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECT
     """Algorithm, networks and optimizers for a config and what its environment gives and takes."""
     algo: Any = config.algo
     module = find_off_policy(algo.name)
-    _check_spaces(config, env, module)
+    if algo.loop == "imitation":
+        _check_imitation(config, env)
+    else:
+        _check_spaces(config, env, module)
     if algo.name == "q_learning":
         _check_table(config, env)
     made = module.build_networks(config, int(torch.Size(env.obs_shape).numel()), env)
@@ -117,6 +121,30 @@ def _check_spaces(config: Config, env: VecEnv, algorithm: OffPolicyAlgorithm) ->
         )
 
 
+def _check_imitation(config: Config, env: VecEnv) -> None:
+    if env.action.kind not in ("discrete", "box"):
+        raise ConfigError(
+            f"{config.algo.name} imitates choices and vectors of numbers, but {config.env.id} takes actions of kind {env.action.kind}"
+        )
+    if env.action.low is not None and not (np.isfinite([env.action.low, env.action.high]).all()):  # type: ignore[arg-type]
+        raise ConfigError(
+            f"{config.env.id} has actions without bounds, and {config.algo.name} learns actions between bounds.\n"
+            "  There is nothing that -1 and 1 could be scaled to.\n  Try: ",
+            Change("env.wrappers", [{"id": "ClipAction"}]),
+            " around an environment with bounds",
+        )
+    if len(env.obs_shape) != 1:
+        raise ConfigError(
+            f"{config.env.id} gives observations of shape {tuple(env.obs_shape)}; {config.algo.name} here learns from vectors.\n"
+            "  The first layer could not be applied.\n  Flatten them: ",
+            Change("env.wrappers", [{"id": "FlattenObservation"}]),
+        )
+    if env.skips:
+        raise ConfigError(
+            f"{config.env.id} resets in a step of its own, in which there is nothing to label.\n  Train with one env object each"
+        )
+
+
 def _check_table(config: Config, env: VecEnv) -> None:
     first = env.reset()
     if first.dim() == 3 and bool((first.sum(-1) == 1).all()) and bool((first.amax(-1) == 1).all()):
@@ -139,7 +167,7 @@ def fresh_learner(plan: Plan, seeds: list[int], n_envs: int, device: torch.devic
         name: torch.cat([q_nets.initialize(net, seed, stream) for seed in seeds]).to(device)
         for stream, (name, net) in enumerate(plan.nets.items())
     }
-    targets = {name: nets[name].clone() for name in plan.algo.TARGETS}
+    targets = {name: nets[name].clone() for name in plan.algo.TARGETS if name in nets}
     if getattr(plan.config, "policy_average", 0):
         targets[AVERAGE] = nets[plan.algo.ACTOR].clone()
     nets |= {name: first.to(device).repeat(members, 1) for name, first in plan.learned.items()}

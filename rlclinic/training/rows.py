@@ -10,7 +10,7 @@ from torch import Tensor
 from rlclinic.config import Config, numbers
 from rlclinic.training.algos import find_off_policy
 from rlclinic.training.data import info_columns
-from rlclinic.training.sentinels import off_policy_sentinels, offline_sentinels, on_policy_sentinels
+from rlclinic.training.sentinels import fingerprints, off_policy_sentinels, offline_sentinels, on_policy_sentinels, random_policy
 
 COUNTERS: Final = ("time", "total_timesteps", "epoch", "total_episodes")
 ROLL: Final = ("ep_rew_mean", "ep_rew_std", "ep_rew_best", "ep_len_mean", "success_rate")
@@ -34,6 +34,8 @@ Columns = dict[str, list[Any]]
 
 def spacing(config: Config, members: int, engine: str = "eager") -> int:
     """Env steps between rows."""
+    if config.algo.loop == "imitation":
+        return config.rollout_size  # a round is worth a row
     if members <= LARGE and engine != "captured":
         return ROW_ENV_STEPS
     return max(ROW_ENV_STEPS, config.run.max_env_steps // (LARGE_ROWS if members > LARGE else CAPTURED_ROWS))
@@ -45,6 +47,8 @@ def columns(config: Config) -> list[str]:
         return _replay_columns(config)
     if config.algo.loop == "offline":
         return _offline_columns(config)
+    if config.algo.loop == "imitation":
+        return _imitation_columns(config)
     return [
         *COUNTERS,
         *_roll(config),
@@ -106,6 +110,23 @@ def _offline_columns(config: Config) -> list[str]:
         *(f"train/hp/{name}" for name in numbers(config.algo)),
         *(name for name in own if name.startswith("train/hp/")),
         *offline_sentinels.columns(values),
+    ]
+
+
+def _imitation_columns(config: Config) -> list[str]:
+    """What happens in episodes, what was asked and said, and how well it is imitated."""
+    return [
+        *COUNTERS,
+        *_roll(config),
+        *(f"train/loss/{name}" for name in ("imitation", "safety", "critic")),
+        *(f"train/{name}" for name in find_off_policy(config.algo.name).COLUMNS),
+        *(f"train/metrics/grad_norm/{name}" for name in ("all", *GRAD_QUANTILES)),
+        *(f"val/roll/{name}" for name in VALIDATION),
+        "time/fps",
+        *(f"time/{phase}" for phase in PHASES),
+        *(f"train/hp/{name}" for name in numbers(config.algo)),
+        *(on_policy_sentinels.PREFIX + name for name in fingerprints.NAMES + on_policy_sentinels.AT_EVALUATION + random_policy.NAMES),
+        *info_columns.columns(config.env),
     ]
 
 

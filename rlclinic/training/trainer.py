@@ -10,16 +10,19 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from rlclinic.runs.goal import make_goal
+from rlclinic.runs.labelling import Interrupted
 from rlclinic.runs.recording import histograms
 from rlclinic.training import compaction, evaluation, failures, pending_row, rows
 from rlclinic.training.assembly import Cohort, provenance
 from rlclinic.training.checkpoints import files, snapshot
 from rlclinic.training.evaluation import Evaluation
+from rlclinic.training.imitation import iteration
+from rlclinic.training.imitation.experts import ExpertSilent
 from rlclinic.training.loops import off_policy, off_policy_iteration, offline_iteration, on_policy_iteration
 from rlclinic.training.members import Member
 from rlclinic.training.pending_row import CapturedOutcome, PendingRow
@@ -37,6 +40,13 @@ REQUEST_SECONDS = 1.0
 """How often a large cohort looks for requests: a thousand folders take a while."""
 LARGE_CHECKPOINTS = 2
 """How many checkpoints a run of a large cohort writes at most."""
+LOOPS: Final[dict[str, Any]] = {
+    "on_policy": on_policy_iteration,
+    "off_policy": off_policy_iteration,
+    "offline": offline_iteration,
+    "imitation": iteration,
+}
+"""Whose `iterate` collects and learns, by the kind of algorithm."""
 
 
 @dataclass
@@ -84,6 +94,8 @@ def train(session: Session) -> None:
             for every in (config.run.film_every_env_steps, config.run.histograms_every_env_steps)
         )
         sentinels = iterate(session, row_due=row_due, costly=due["costly"], testimony=due["testimony"])  # collect and learn
+        if any(member.spent for member in cohort.members):
+            due |= dict.fromkeys(("eval", "checkpoint"), True)
         if film_due and not session.films_refused:
             from rlclinic.training.recording import films  # with Gymnasium, whose import takes a quarter of a second
 
@@ -163,10 +175,8 @@ def crosses(session: Session, every: int | None) -> bool:
 def iterate(session: Session, *, row_due: bool, costly: bool, testimony: bool = False) -> dict[str, torch.Tensor]:
     """One iteration of every member, as its loop does it; returns sentinels if a row is due."""
     cohort = session.cohort
-    loops: dict[str, Any] = {"on_policy": on_policy_iteration, "off_policy": off_policy_iteration, "offline": offline_iteration}
-    sentinels: dict[str, torch.Tensor] = loops[cohort.config.algo.loop].iterate(
-        session, row_due=row_due, costly=costly, testimony=testimony
-    )
+    loop = LOOPS[cohort.config.algo.loop]
+    sentinels: dict[str, torch.Tensor] = loop.iterate(session, row_due=row_due, costly=costly, testimony=testimony)
     cohort.iteration += 1
     cohort.env_steps += cohort.config.rollout_size
     return sentinels
@@ -332,13 +342,15 @@ def end_members(session: Session, final: bool, *, saved: bool) -> None:
     """End the members whose time has come: the budget is used, the threshold reached, or somebody asked them to stop."""
     cohort = session.cohort
     reached = {id(each) for each in cohort.members if each.config.run.stop_at_threshold and each.reached_at is not None}
-    leaving = [i for i, each in enumerate(cohort.members) if each.active and (final or session.stop_requested or id(each) in reached)]
+    ends = {id(each): "the expert was asked as often as max_queries allows" for each in cohort.members if each.spent}
+    ends |= dict.fromkeys(reached, "threshold reached")
+    leaving = [i for i, each in enumerate(cohort.members) if each.active and (final or session.stop_requested or id(each) in ends)]
     if not saved:
         save_members(session, leaving)
     for member in (cohort.members[index] for index in leaving):
         if member.active:
-            done = final or id(member) in reached
-            why = None if final else "threshold reached" if done else "asked to stop"
+            done = final or id(member) in ends
+            why = None if final else ends.get(id(member), "asked to stop")
             member.end("finished" if done else "stopped", why, cohort.env_steps)
 
 
@@ -370,7 +382,11 @@ def handle_requests(session: Session) -> None:
 
 def end_all(session: Session, error: BaseException) -> None:
     """Something that no member answers for went wrong, or somebody pressed Ctrl-C: say so in every folder."""
-    state, reason = ("stopped", "interrupted") if isinstance(error, KeyboardInterrupt) else ("failed", f"{type(error).__name__}: {error}")
+    state, reason = "failed", f"{type(error).__name__}: {error}"
+    if isinstance(error, KeyboardInterrupt):
+        state, reason = "stopped", "interrupted"
+    elif isinstance(error, ExpertSilent | Interrupted):
+        state, reason = "stopped", str(error)
     for member in session.cohort.members:
         if member.active:
             member.end(state, reason, session.cohort.env_steps)
@@ -382,6 +398,8 @@ def close(session: Session) -> None:
     for env in (cohort.env, cohort.eval_env):
         if env is not None:
             env.close()
+    if cohort.asking is not None:
+        cohort.asking.expert.close()
     for member in cohort.everyone:
         with member.writing(cohort.env_steps):
             member.writer.flush()

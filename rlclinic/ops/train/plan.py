@@ -65,9 +65,11 @@ def plan_training(request: TrainRequest) -> TrainPlan:
     for env_id in {config.env.id: None for config in planned.configs}:
         files.check_environment(env_id)
     trust.check_envs([*(config.env for config in planned.configs), *(run.config.env for run in planned.resumed)])
-    for config in [*planned.configs, *(run.config for run in planned.resumed)][:1]:
+    configs = [*planned.configs, *(run.config for run in planned.resumed)]
+    for config in configs[:1]:
         check_engine(config)
         check_data(config)
+    planned = replace(planned, configs=[_with_expert(config, Store(request.runs_dir)) for config in planned.configs])
     return _with_cores(planned)
 
 
@@ -83,6 +85,29 @@ def check_data(config: Config) -> None:
             Action("data collect", "RUN", episodes=100, noise=0.3),
         )
     datasets.formats.find(config.data.path)
+
+
+def _code_of(expert: str) -> list[str]:
+    """The code that asking an expert runs."""
+    return [expert] if expert.startswith(trust.COMMAND) or trust.names_code(expert) else []
+
+
+def _with_expert(config: Config, store: Store) -> Config:
+    """The config with its expert found: code that somebody has approved, or a checkpoint by its own name."""
+    expert = getattr(config.algo, "expert", None)
+    if expert is None or expert == "person":
+        return config
+    if not expert:
+        raise UsageError(
+            f"{config.algo.name} asks an expert what to do, and none is named.\n  There would be nobody to imitate.\n  Type: ",
+            Action("train", config.name or f"{config.env.id}:{config.algo.name}", expert="RUN|my.py:function|person"),
+        )
+    if code := _code_of(expert):
+        trust.check(*code)
+        return config
+    found = store.resolve(expert, prefer="run")
+    checkpoint = found if isinstance(found, Checkpoint) else _best_or_last(store.run(expert))
+    return config.model_copy(update={"algo": config.algo.model_copy(update={"expert": _name(checkpoint)})})
 
 
 def _with_cores(planned: TrainPlan) -> TrainPlan:
@@ -133,7 +158,9 @@ def _plan(request: TrainRequest, store: Store) -> TrainPlan:
 def flag_changes(request: TrainRequest) -> list[str]:
     """--set values, then the flags that are settings too: a flag says it most plainly, so it wins."""
     flags: dict[str, Any] = {
-        "run.max_env_steps": request.max_env_steps,
+        "algo.expert": request.expert,
+        **_budget_of(request.queries),
+        **({} if request.max_env_steps is None else {"run.max_env_steps": request.max_env_steps}),
         "data.path": None if request.data is None else str(datasets.formats.find(request.data).resolve()),
         "env.workers": request.env_workers,
         "run.device": request.device,
@@ -145,10 +172,25 @@ def flag_changes(request: TrainRequest) -> list[str]:
     return [*request.changes, *(f"{key}={value}" for key, value in flags.items() if value is not None)]
 
 
+def _budget_of(queries: str | None) -> dict[str, int]:
+    """Settings for so many questions to an expert: 1600, or 8x200."""
+    if queries is None:
+        return {}
+    rounds, _, steps = queries.partition("x")
+    if not steps:
+        return {"algo.max_queries": int(rounds)}
+    total = int(rounds) * int(steps)
+    if not total:
+        raise UsageError(Argument("queries", queries), " is no question at all.\n  Type for example: ", Argument("queries", "8x200"))
+    return {"env.n_envs": 1, "algo.train_freq": int(steps), "algo.max_queries": total, "run.max_env_steps": total}
+
+
 def _change(config: Config, changes: Sequence[str]) -> Config:
     """The config with changes; code that they name, rather than the run, is approved by whoever typed them."""
     changed = set_values(config, changes)
     trust.approve_new(config.env, changed.env)
+    if (expert := getattr(changed.algo, "expert", "")) != getattr(config.algo, "expert", ""):
+        trust.approve(*_code_of(expert))
     return changed
 
 
@@ -211,7 +253,7 @@ def _plan_fresh(request: TrainRequest, store: Store) -> TrainPlan:
         config = _change(config, flag_changes(request))
     else:
         loaded = files.load(request.ref, flag_changes(request))
-        trust.approve(*trust.names_in(loaded.config.env))
+        trust.approve(*trust.names_in(loaded.config.env), *_code_of(getattr(loaded.config.algo, "expert", "")))
         config, origins, notes = loaded.config, dict(loaded.origins), list(loaded.notes)
     if config.env.frames_per_step is not None:
         games = frames(config.run.max_env_steps, config.env.frames_per_step)

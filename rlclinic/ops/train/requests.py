@@ -1,10 +1,12 @@
 """What may be asked of training."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from rlclinic.ops.request import CHANGES, MOST_STEPS, OVERRIDES, RUN_STEPS, SET, STEPS, Cli, EnvSteps, Http, Mcp, Request
+
+QUERIES: Final = r"^\d{1,9}(x\d{1,9})?$"
 
 
 class TrainRequest(Request):
@@ -40,6 +42,10 @@ class TrainRequest(Request):
     """Go on from the last checkpoint; with a larger budget, as a child."""
     init_from: Annotated[str | None, Cli(metavar="RUN", complete="run")] = None
     """Start from a run's weights."""
+    expert: Annotated[str | None, Cli(metavar="RUN|FILE.py:FUNCTION|person")] = None
+    """Who is asked what to do, by dagger and its relatives; also "command: PROGRAM", which answers JSON lines."""
+    queries: Annotated[str | None, Cli(metavar="N|ROUNDSxSTEPS"), Http(max_length=40, pattern=QUERIES)] = Field(None, pattern=QUERIES)
+    """The most questions to the expert: 1600, or 8x200 for 8 rounds of 200 steps of one env."""
     env_workers: int | None = Field(None, ge=0)
     """Processes that step Gymnasium environments."""
     device: str | None = None

@@ -45,8 +45,10 @@ if TYPE_CHECKING:
 Readings = dict[str, Tensor]
 """What a loss or an update says of itself by name, [M, 1] or rows [M, B]."""
 
-MODULES: Final = {name: f"{__name__}.{name if name != 'ddpg' else 'td3'}" for name in ALGORITHMS.own}
-"""Our own, each with its module; DDPG is TD3 with other settings."""
+SAME: Final = {"ddpg": "td3", "safe_dagger": "dagger", "ensemble_dagger": "dagger", "thrifty_dagger": "dagger"}
+"""Algorithms that are another one with other settings, or with another rule of when to ask."""
+MODULES: Final = {name: f"{__name__}.{SAME.get(name, name)}" for name in ALGORITHMS.own}
+"""Our own, each with its module."""
 
 
 class OnPolicyAlgorithm(Protocol):

@@ -145,6 +145,14 @@ def to_env(plan: Plan, action: Tensor) -> Tensor:
     return torch.addcmul(low, action + 1.0, half)
 
 
+def from_env(plan: Plan, action: Tensor) -> Tensor:
+    """The inverse: actions of the env as networks have them, between -1 and 1; choices stay."""
+    if plan.action.low is None or plan.action.high is None:
+        return action
+    low, half = _bounds(tuple(plan.action.low.tolist()), tuple(plan.action.high.tolist()), action.device)
+    return (action - low) / half - 1.0
+
+
 @lru_cache(maxsize=16)
 def _bounds(low: tuple[float, ...], high: tuple[float, ...], device: torch.device) -> tuple[Tensor, Tensor]:
     """The lower bound and half of the range, [K]."""

@@ -1,0 +1,244 @@
+"""DAgger and its relatives on tiny tasks: what is asked, kept, learned and resumed."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from rlclinic import trust
+from rlclinic.config import Config
+from rlclinic.datasets import Dataset
+from rlclinic.runs.record import Run
+from rlclinic.runs.store import Store
+from rlclinic.training.__main__ import train_runs
+from rlclinic.training.algos import dagger
+from rlclinic.training.imitation import experts, labels
+from tests.training.cohorts import Interrupted, interrupt_at, saved, table
+from tests.training.imitation import expert
+
+FILE = Path(__file__).with_name("expert.py")
+ALGOS: dict[str, dict[str, Any]] = {
+    "dagger": {},
+    "safe_dagger": {"unsafe_error": 0.05},
+    "ensemble_dagger": {"ensemble": 2, "doubt": 0.02},
+    "thrifty_dagger": {"ensemble": 2},
+}
+SMALL = {"train_freq": 12, "gradient_steps": 6, "n_epochs": 2, "batch_size": 8}
+
+
+@pytest.fixture(autouse=True)
+def _approve(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(trust.TRUST, "all")
+
+
+def make(name: str = "dagger", seed: int = 0, asks: str = "pendulum", env: dict[str, Any] | None = None, **algo: Any) -> Config:
+    settings = {"name": name, "expert": f"{FILE}:{asks}", **SMALL, **ALGOS[name], **algo}
+    task = {"id": "Pendulum-v1", "n_envs": 2, "max_episode_steps": 10, **(env or {})}
+    run = {"max_env_steps": 96, "eval_episodes": 2, "eval_every_env_steps": 24, "checkpoint_every_env_steps": 48}
+    return Config.model_validate({"env": task, "algo": settings, "net": {"hidden": [8, 6]}, "run": run, "seed": seed})
+
+
+def train(folder: Path, *configs: Config, callback: Callable[..., Any] | None = None) -> list[Run]:
+    store = Store(folder / "runs")
+    runs = [store.create_group([config]).runs[0] for config in configs]
+    train_runs(runs, callback=callback)
+    return runs
+
+
+def rounds(run: Run) -> list[Dataset]:
+    return labels.read(run.path)
+
+
+def column(run: Run, name: str) -> list[float]:
+    return [float(row[f"train/imitation/{name}"] or "nan") for row in table(run)]
+
+
+@pytest.mark.parametrize("name", ALGOS)
+def test_a_member_of_a_cohort_learns_as_it_would_alone(name: str, tmp_path: Path) -> None:
+    together = train(tmp_path / "together", *(make(name, seed) for seed in (3, 4, 5)))
+    (alone,) = train(tmp_path / "alone", make(name, 4))
+    assert saved(together[1]) == saved(alone)
+    assert table(together[1]) == table(alone)
+    assert saved(together[0]) != saved(together[1])
+
+
+@pytest.mark.parametrize("name", ALGOS)
+def test_resuming_is_the_same_as_never_having_stopped_byte_for_byte(name: str, tmp_path: Path) -> None:
+    (whole,) = train(tmp_path / "whole", make(name, 1))
+    store = Store(tmp_path / "cut" / "runs")
+    run = store.create_group([make(name, 1)]).runs[0]
+    with pytest.raises(Interrupted):
+        train_runs([run], callback=interrupt_at(72))  # a round after the checkpoint
+    assert len(rounds(run)) == 3
+    train_runs([run], resume=True)
+    assert saved(run) == saved(whole)
+    assert table(run) == table(whole)
+    for one, other in zip(rounds(run), rounds(whole), strict=True):
+        assert all(np.array_equal(one.beside[key], other.beside[key], equal_nan=True) for key in labels.BESIDE)
+
+
+def test_what_was_done_and_what_the_expert_said_are_kept_apart(tmp_path: Path) -> None:
+    (run,) = train(tmp_path, make())
+    first, *later = rounds(run)
+    assert first.beside["by_expert"].all()
+    assert np.array_equal(first.actions, first.beside["label"])
+    for data in later:
+        assert not data.beside["by_expert"].any()
+        assert data.beside["answered"].all()
+        assert not np.allclose(data.actions, data.beside["label"])
+    said = [np.clip(expert.pendulum(row), -2, 2) for row in later[-1].transitions(np.arange(len(later[-1]))).observations]
+    assert np.allclose(later[-1].beside["label"], np.array(said), atol=1e-6)
+
+
+def test_the_budget_is_counted_exactly_and_never_exceeded_across_a_resume(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    run = store.create_group([make(max_queries=61, repeat_queries=0.3)]).runs[0]
+    with pytest.raises(Interrupted):
+        train_runs([run], callback=interrupt_at(48))
+    shutil.rmtree(run.path / "checkpoints" / "48", ignore_errors=True)
+    train_runs([run], resume=True)
+    asked = sum(int(data.beside["queries"].sum()) for data in rounds(run))
+    lines = (run.path / "labels" / "answers.jsonl").read_text().splitlines()
+    assert asked == column(run, "queries")[-1] == len(lines) == 61
+    assert len({tuple(json.loads(line)["at"]) for line in lines}) == 61, "no question was paid for twice"
+    assert Run(run.path).status.state == "finished"
+    assert "max_queries" in (Run(run.path).status.reason or "")
+
+
+def test_a_round_that_was_interrupted_takes_the_answers_that_were_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, ...]] = []
+    stop_at = [30]
+    original = experts.call
+
+    def counted(name: str) -> Any:
+        answer = original(name)
+
+        def ask(obs: Any, index: int, question: Any) -> Any:
+            if len(asked) == stop_at[0]:
+                raise KeyboardInterrupt
+            asked.append(question.place)
+            return answer(obs, index, question)
+
+        return ask
+
+    monkeypatch.setattr(experts, "call", counted)
+    run = Store(tmp_path / "runs").create_group([make()]).runs[0]
+    with pytest.raises(KeyboardInterrupt):
+        train_runs([run])
+    assert Run(run.path).status.state == "stopped"
+    stop_at[0] = -1
+    train_runs([run], resume=True)
+    assert len(asked) == len(set(asked)) == 96
+    (whole,) = train(tmp_path / "whole", make())
+    assert saved(run) == saved(whole)
+
+
+def test_beta_mixes_step_by_step_and_every_state_is_labelled(tmp_path: Path) -> None:
+    (run,) = train(tmp_path, make(beta=0.5, expert_rounds=0))
+    acted = np.concatenate([data.beside["by_expert"] for data in rounds(run)])
+    assert 0.3 < acted.mean() < 0.7
+    assert all(data.beside["answered"].all() for data in rounds(run))
+
+
+def test_an_ensemble_asks_less_when_it_may_doubt_more(tmp_path: Path) -> None:
+    strict, calm = train(tmp_path, make("ensemble_dagger", doubt=0.001), make("ensemble_dagger", doubt=100.0))
+    assert column(strict, "queries")[-1] == 96
+    assert column(calm, "queries")[-1] < 40
+    for data in rounds(calm)[1:]:
+        audited = data.beside["answered"] & ~data.beside["by_expert"]
+        assert audited.sum() == data.beside["answered"].sum(), "what is asked without need leaves the policy in charge"
+
+
+def test_disagreement_of_choices_is_information_not_the_spread_of_their_numbers() -> None:
+    class Spec:
+        kind = "discrete"
+
+    class Plan:
+        action = Spec()
+
+    same = torch.log(torch.tensor([0.7, 0.2, 0.1])).expand(1, 2, 1, 3)
+    apart = torch.log(torch.tensor([[[[0.998, 0.001, 0.001]], [[0.001, 0.001, 0.998]]]]))
+    assert float(dagger.disagree(Plan(), same)) == pytest.approx(0.0, abs=1e-6)  # type: ignore[arg-type]
+    assert float(dagger.disagree(Plan(), apart)) > 0.95  # type: ignore[arg-type]
+
+
+def test_the_loss_is_the_mean_square_over_rows_and_components_summed_over_policies() -> None:
+    class Plan:
+        class action:
+            kind = "box"
+
+        nets: ClassVar = {"actor": type("Net", (), {"copies": 2})()}
+
+    outputs = torch.atanh(torch.tensor([[[0.5, 0.0]], [[-0.5, 0.0]]]))  # [M * C, B, K]
+    batch = dagger.Labelled(torch.zeros(1, 1, 3), torch.tensor([[[0.0, 0.5]]]), torch.tensor([[[1.0], [1.0]]]))
+    loss, _ = dagger.imitation_loss(Plan(), lambda name, obs: outputs, batch)  # type: ignore[arg-type]
+    assert float(loss) == pytest.approx(2 * (0.25 + 0.25) / 2)
+    alone, _ = dagger.imitation_loss(Plan(), lambda name, obs: outputs, batch._replace(weight=torch.tensor([[[1.0], [0.0]]])))  # type: ignore[arg-type]
+    assert float(alone) == pytest.approx(0.25)
+
+
+def test_repeated_questions_measure_the_noise_of_an_expert(tmp_path: Path) -> None:
+    (noisy,) = train(tmp_path, make(asks="undecided", repeat_queries=1.0, max_queries=48))
+    (sure,) = train(tmp_path, make(repeat_queries=0.5, max_queries=48))
+    assert column(noisy, "label_noise")[-1] == pytest.approx(1.0 / np.sqrt(2), rel=0.3)
+    assert column(sure, "label_noise")[-1] == 0.0
+
+
+def test_wrong_answers_leave_states_without_a_label_and_the_policy_in_charge(tmp_path: Path) -> None:
+    (run,) = train(tmp_path, make(asks="sometimes_wrong"))
+    data = rounds(run)
+    missing = sum(int((~each.beside["answered"]).sum()) for each in data)
+    assert missing == column(run, "unanswered")[-1] > 20
+    assert not any((each.beside["by_expert"] & ~each.beside["answered"]).any() for each in data)
+    log = (run.path / "run.log").read_text()
+    assert "2 numbers" in log
+    assert "not finite" in log
+    assert "no idea" in log
+
+
+def test_an_expert_that_is_gone_stops_the_run_and_keeps_what_was_labelled(tmp_path: Path) -> None:
+    run = Store(tmp_path / "runs").create_group([make(asks="gone")]).runs[0]
+    with pytest.raises(experts.ExpertSilent, match="20 questions in a row"):
+        train_runs([run])
+    assert Run(run.path).status.state == "stopped"
+    assert "When it answers again" in (Run(run.path).status.reason or "")
+
+
+def test_a_checkpoint_is_an_expert_and_another_task_s_is_refused(tmp_path: Path) -> None:
+    (teacher,) = train(tmp_path, make())
+    (pupil,) = train(tmp_path, _with_expert(make(max_queries=24), f"{teacher.id}@last"))
+    first = rounds(pupil)[0]
+    policy = teacher.policy("@last")
+    said = [policy.act(row) for row in first.transitions(np.arange(5)).observations]
+    assert np.allclose(first.beside["label"][:5], np.array(said), atol=1e-5)
+    assert not (pupil.path / "labels" / "answers.jsonl").exists()
+    other = make(env={"id": "CartPole-v1"})
+    with pytest.raises(Exception, match="other observations or actions"):
+        train(tmp_path, _with_expert(other, f"{teacher.id}@last"))
+
+
+def _with_expert(config: Config, expert: str) -> Config:
+    return config.model_copy(update={"algo": config.algo.model_copy(update={"expert": expert})})
+
+
+def test_a_fork_learns_from_its_parent_s_labels(tmp_path: Path) -> None:
+    (parent,) = train(tmp_path, make())
+    store = Store(tmp_path / "runs")
+    config = make()
+    child = store.create_group([config], parent=f"{parent.id}@48", parents=[f"{parent.id}@48"], extra={"start": "fork"}).runs[0]
+    train_runs([child])
+    assert saved(child) == saved(parent)
+    assert len(rounds(child)) == 4
+
+
+def test_choices_are_imitated_and_old_rounds_can_be_dropped(tmp_path: Path) -> None:
+    task = {"id": "CartPole-v1", "max_episode_steps": 30}
+    (everything,) = train(tmp_path, make(asks="cartpole", env=task, gradient_steps=60))
+    (newest,) = train(tmp_path, make(asks="cartpole", env=task, gradient_steps=60, keep_rounds=1))
+    assert column(everything, "disagreement")[-1] <= 0.5
+    assert column(everything, "passes")[-1] < column(newest, "passes")[-1]
