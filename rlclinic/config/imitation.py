@@ -22,9 +22,8 @@ Expert = Annotated[
     Field(
         max_length=4_000,
         description=(
-            "Who says what to do: a run or checkpoint (its policy), file.py:function (an observation in, an action out), "
-            "`command: …` (a program that answers JSON lines), or `person` (who answers with `rlclinic label`). `--expert` sets "
-            "it."
+            "Who says what to do: a run or checkpoint (its policy), file.py:function (an observation in, an action out), `command: …` (a "
+            "program that answers JSON lines), or `person`, who is shown each state."
         ),
     ),
 ]
