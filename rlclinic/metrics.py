@@ -365,8 +365,15 @@ _IMITATION = [
 """),
 ]  # fmt: skip
 
+_BONUS = _table("train/bonus/", ROLLOUT, """
+    return | return | What the bonus for new states pays in an episode, times its coefficient; the task's own return has none of it.
+    share | share | The bonus' part of all that was paid, by size: near 1, the task's reward is not seen or does not count.
+    half_life | env steps | The env steps in which the novelty of a step halved, on average since the start; blank while it has not fallen.
+    new_states | per 1k env steps | States that were met for the first time: near 0, there is nothing new within reach.
+""")  # fmt: skip
+
 _SEEN = (_COUNTERS, _ROLL, _LOSSES, _METRICS, _GRADIENTS, _REPLAY_SEEN, _VALIDATION, _TIME, _HYPERPARAMETERS, _REPLAY_NUMBERS, _IMITATION)
-_TESTIFIED = (_SENTINELS, _COSTLY, _REPLAY, _OFFLINE, _FINGERPRINTS, _RANDOM, _ENVIRONMENT)
+_TESTIFIED = (_SENTINELS, _COSTLY, _REPLAY, _OFFLINE, _FINGERPRINTS, _RANDOM, _ENVIRONMENT, _BONUS)
 METRICS: Final[dict[str, Metric]] = {metric.name: metric for part in (*_SEEN, *_TESTIFIED) for metric in part}
 """By canonical name, in the order of a table's columns."""
 

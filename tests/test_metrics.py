@@ -5,9 +5,10 @@ from rlclinic.config import ALGORITHMS, Config
 
 
 def written_columns() -> set[str]:
-    """Every column that training can write, whatever the algorithm; with clipped rewards, which have a column of their own."""
+    """Every column that training can write, whatever the algorithm; with clipped rewards and a bonus, which have columns of their own."""
     rows = pytest.importorskip("rlclinic.training.rows", reason="needs torch")
     configs = [Config.model_validate({"env": {"id": "CartPole-v1", "clip_raw_reward": 1}, "algo": {"name": name}}) for name in ALGORITHMS]
+    configs.append(Config.model_validate({"env": {"id": "CartPole-v1"}, "bonus": {"kind": "count"}}))
     return {column for config in configs for column in rows.columns(config)}
 
 

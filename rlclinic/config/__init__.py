@@ -12,6 +12,7 @@ from rlclinic.config.algorithms import (
     numbers,
     shape_key,
 )
+from rlclinic.config.bonus import BonusConfig
 from rlclinic.config.data import DataConfig
 from rlclinic.config.environment import EnvConfig, Spec, Wrapper
 from rlclinic.config.experiment import Config, describe
@@ -33,6 +34,7 @@ __all__ = [
     "AlgoConfig",
     "Available",
     "BCConfig",
+    "BonusConfig",
     "Config",
     "DAggerConfig",
     "DDPGConfig",

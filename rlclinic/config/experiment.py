@@ -8,6 +8,7 @@ from pydantic import Field, WrapSerializer, WrapValidator, model_validator
 
 from rlclinic.actions import Change, join_lines
 from rlclinic.config.algorithms import AlgoConfig, OffPolicyConfig, OwnAlgoConfig, PPOConfig, dump_algorithm, numbers, read_algorithm
+from rlclinic.config.bonus import BonusConfig
 from rlclinic.config.data import DataConfig
 from rlclinic.config.environment import EnvConfig, Spec
 from rlclinic.config.network import NetConfig
@@ -49,6 +50,9 @@ class Config(Strict):
     """The networks."""
     data: DataConfig | None = Field(None, exclude_if=lambda data: data is None)
     """Recorded transitions to learn from, by algorithms that do (bc); left out otherwise."""
+    # Left out where there is none: settings from before it stay the same, letter by letter, and so do their fingerprints.
+    bonus: BonusConfig | None = Field(None, exclude_if=lambda bonus: bonus is None)
+    """A bonus for what is new, paid while training; none: the task's reward alone."""
     run: RunConfig = RunConfig()
     """Budget, evaluation, checkpoints, machine."""
     seed: Count = Field(0, ge=0, lt=2**63)
@@ -117,6 +121,7 @@ class Config(Strict):
             *_replay_problems(self),
             *_schedule_problems(self),
             *_combination_problems(self),
+            *_bonus_problems(self),
         ]
         if problems:
             raise Refusal(*join_lines(problems))
@@ -273,6 +278,31 @@ def _combination_problems(config: Config) -> Iterator[Problem]:
             Change("net.encoder", "auto"),
             ", or ",
             Change("algo.name", "dqn"),
+        )
+
+
+def _bonus_problems(config: Config) -> Iterator[Problem]:
+    bonus, algo = config.bonus, config.algo
+    if bonus is None:
+        return
+    if algo.loop != "on_policy" and algo.name != "dqn":
+        yield (
+            f"bonus.kind={bonus.kind}, but {algo.name} pays no bonus.\n  It would be ignored.\n  Try: ",
+            Change("bonus", None),
+            ", or ",
+            Change("algo.name", "dqn" if algo.name == "q_learning" else "ppo"),
+        )
+    elif algo.loop != "on_policy" and bonus.value_head == "own":
+        yield (
+            f"bonus.value_head=own, but {algo.name} has no critic beside its Q-values.\n"
+            "  There is no advantage that a second one could be added to.\n  Try: ",
+            Change("bonus.value_head", "shared"),
+        )
+    if config.run.engine in ("compiled", "captured"):
+        yield (
+            f"bonus.kind={bonus.kind} with run.engine={config.run.engine}: a bonus is computed operation by operation.\n"
+            "  Nothing would be paid.\n  Try: ",
+            Change("run.engine", "eager"),
         )
 
 

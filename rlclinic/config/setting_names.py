@@ -8,6 +8,7 @@ from pydantic.fields import FieldInfo
 
 from rlclinic.actions import Action, Change
 from rlclinic.config.algorithms import ALGORITHMS
+from rlclinic.config.bonus import BonusConfig
 from rlclinic.config.data import DataConfig
 from rlclinic.config.environment import EnvConfig, Spec
 from rlclinic.config.network import NetConfig
@@ -74,7 +75,8 @@ def list_fields(algo: str) -> dict[str, dict[str, FieldInfo]]:
     models: dict[str, type[BaseModel]] = {"spec": Spec, "env": EnvConfig, "algo": ALGORITHMS[algo], "net": NetConfig, "run": RunConfig}
     if ALGORITHMS[algo].loop == "offline":
         models["data"] = DataConfig
-    return {section: dict(model.model_fields) for section, model in models.items()}
+    sections = {section: dict(model.model_fields) for section, model in models.items()}
+    return sections | {"bonus": dict(BonusConfig.model_fields)}
 
 
 def find_setting(key: str, algo: str) -> tuple[str, ...]:
@@ -100,8 +102,8 @@ def find_setting(key: str, algo: str) -> tuple[str, ...]:
     else:
         name = first
         owners = [section for section in sections if name in sections[section]]
-        # What is only known about the task never hides a setting of the same name.
-        owners = [section for section in owners if section != "spec"] or owners
+        # What is only known about the task, or belongs to a bonus, never hides a setting of the same name.
+        owners = [section for section in owners if section not in ("spec", "bonus")] or owners
     if len(owners) != 1:
         raise explain_unknown(key, algo)
     _check_inside(key, sections[owners[0]][name], rest)

@@ -21,6 +21,7 @@ from rlclinic.runs.record import Run
 from rlclinic.runs.writer import RunWriter
 from rlclinic.training import envs, optim, replay_assembly, rows
 from rlclinic.training.algos import find_on_policy
+from rlclinic.training.bonuses import pay
 from rlclinic.training.checkpoints import files, replay_files, snapshot
 from rlclinic.training.checkpoints.files import Checkpoint
 from rlclinic.training.data import info_columns, recorded, replay
@@ -343,6 +344,7 @@ def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECT
         engine=config.run.engine,
         precision=config.run.precision,
         rounding_counts="equal_advantages_are_zero" not in corrections,
+        bonus=None if config.bonus is None else pay.plan(config.bonus, env, on_policy=True),
     )
     return with_engine(plan, config.run.engine)
 
@@ -357,7 +359,8 @@ def fresh_learner(plan: AnyPlan, seeds: list[int], n_envs: int, device: torch.de
     obs_stats = normalize.moments(members, plan.policy.obs_size, device) if plan.env.normalize_obs else None
     reward_stats = normalize.moments(members, 1, device) if plan.env.normalize_reward else None
     carry = torch.zeros(members, n_envs, device=device) if plan.env.normalize_reward else None
-    return Learner(flat, optim.start(flat), obs_stats, reward_stats, carry)
+    bonus = None if plan.bonus is None else pay.fresh(plan.bonus, seeds, device)
+    return Learner(flat, optim.start(flat), obs_stats, reward_stats, carry, bonus)
 
 
 def _member(run: Run, start: Start, config: Config) -> Member:

@@ -13,6 +13,7 @@ from rlclinic.config.corrections import CORRECTIONS
 from rlclinic.errors import ConfigError
 from rlclinic.training import optim
 from rlclinic.training.algos import OffPolicyAlgorithm, find_off_policy
+from rlclinic.training.bonuses import pay
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.envs.base import ActionSpec, VecEnv
@@ -67,6 +68,7 @@ def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECT
         updates_per_cycle=config.updates_per_cycle,
         engine=config.run.engine,
         learned={name: first[0] for name, first in learned.items()},
+        bonus=None if config.bonus is None else pay.plan(config.bonus, env, on_policy=False),
     )
 
 
@@ -182,6 +184,7 @@ def fresh_learner(plan: Plan, seeds: list[int], n_envs: int, device: torch.devic
         reward_stats=normalize.moments(members, 1, device) if scaled else None,
         reward_carry=torch.zeros(members, n_envs, device=device) if scaled else None,
         drift=torch.zeros(members, n_envs, plan.memory.action_size, device=device) if drifts else None,
+        bonus=None if plan.bonus is None else pay.fresh(plan.bonus, seeds, device),
     )
     if hasattr(plan.algo, "initialize"):
         plan.algo.initialize(plan, learner)

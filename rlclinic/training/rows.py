@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rlclinic.config import Config, numbers
 from rlclinic.training.algos import find_off_policy
+from rlclinic.training.bonuses import pay
 from rlclinic.training.data import info_columns
 from rlclinic.training.sentinels import fingerprints, off_policy_sentinels, offline_sentinels, on_policy_sentinels, random_policy
 
@@ -61,6 +62,7 @@ def columns(config: Config) -> list[str]:
         *(f"train/hp/{name}" for name in numbers(config.algo)),
         *on_policy_sentinels.COLUMNS,
         *info_columns.columns(config.env),
+        *(pay.COLUMNS if config.bonus is not None else ()),
     ]
 
 
@@ -90,6 +92,7 @@ def _replay_columns(config: Config) -> list[str]:
         *(f"train/hp/{name}" for name in applied),
         *off_policy_sentinels.columns(algorithm.ACTIONS == "discrete"),
         *info_columns.columns(config.env),
+        *(pay.COLUMNS if config.bonus is not None else ()),
     ]
 
 

@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +18,8 @@ from rlclinic.training.nets.q_nets import Net
 from rlclinic.training.optim import OptimizerState
 
 Tensors = dict[str, Tensor]
+BONUS: Final = "bonus"
+"""Before the names of what a bonus for new states knows."""
 
 
 class Named(NamedTuple):
@@ -31,6 +33,7 @@ class Named(NamedTuple):
 def name_tensors(static: Static, learner: AnyLearner) -> Named:
     """Everything that learning has made, normalizers apart."""
     carried = {name: tensor for name in ("reward_carry", "drift") if (tensor := getattr(learner, name, None)) is not None}
+    carried |= {f"{BONUS}.{name}": tensor for name, tensor in (learner.bonus or {}).items()}
     if isinstance(learner, on_policy.Learner):
         assert isinstance(static, ActorCritic)
         return Named(dict(static.layout.views(learner.flat)), learner.optimizer._asdict(), carried)
@@ -68,6 +71,11 @@ def stand_in(static: Mapping[str, Net], name: str) -> str:
 
 def rebuild(static: Static, learner: AnyLearner, policy: Tensors, optimizer: Tensors | None, loop: Tensors) -> AnyLearner:
     """A learner with these weights; with `optimizer`, as it was, else as one that starts from them."""
+    if optimizer is not None and learner.bonus is not None:
+        # What was counted for more or fewer environments, or by another kind of bonus, begins anew.
+        saved = {name: loop.get(f"{BONUS}.{name}", fresh) for name, fresh in learner.bonus.items()}
+        fits = all(saved[name].shape == fresh.shape for name, fresh in learner.bonus.items())
+        learner = replace(learner, bonus=saved if fits else learner.bonus)
     if isinstance(learner, on_policy.Learner):
         assert isinstance(static, ActorCritic)
         learner = replace(learner, flat=static.layout.flatten(policy))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.training import rng
+from rlclinic.training.bonuses.pay import Paid
 from rlclinic.training.data import prioritized
 
 
@@ -36,6 +37,8 @@ class Rollout:
     action_mask: Tensor | None = None
     goes_on: Tensor | None = None
     value: Tensor | None = None
+    paid: Paid | None = None
+    """What a bonus for new states adds, where the config has one."""
 
     @property
     def end(self) -> Tensor:

@@ -102,5 +102,5 @@ def _pack(learner: Learner, at: At, position: Position, hp: Hyperparameters, act
 
 def _unpack(given: Named, static: eager.Unset) -> tuple[Learner, At, Position, Hyperparameters]:
     stats = {name: eager.gather(Moments, name, given) if f"{name}.mean" in given else None for name in ("obs_stats", "reward_stats")}
-    learner = Learner(given["flat"], eager.gather(OptimizerState, "state", given), **stats, reward_carry=given.get("carry"))
+    learner = Learner(given["flat"], eager.gather(OptimizerState, "state", given), **stats, reward_carry=given.get("carry"))  # type: ignore[arg-type]
     return learner, eager.gather(At, "at", given), Position(given["obs"], given.get("mask")), eager.numbers_of(static, given)

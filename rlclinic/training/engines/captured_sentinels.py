@@ -65,7 +65,7 @@ def unpack(given: Named, unset: eager.Unset) -> tuple[Seen, Hyperparameters]:
     seen = Seen(
         Learner(given["before"], state),
         Learner(given["after"], state),
-        Rollout(**_named("rollout", given)),
+        Rollout(**_named("rollout", given)),  # type: ignore[arg-type]
         eager.gather(Batch, "whole", given),
         eager.gather(Estimates, "raw", given),
         _named("reading", given),

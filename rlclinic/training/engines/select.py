@@ -48,6 +48,8 @@ def choose(config: Config, plan: AnyPlan, env: VecEnv, members: int, device: tor
     wanted = config.run.engine
     if recorded and recorded.get("kind") in ("eager", "reference", "autograd", "compiled", "captured"):
         return _possible(Choice(recorded["kind"], str(recorded.get("why", "as it was started"))), config, plan, env, device)
+    if wanted == "auto" and plan.bonus is not None:
+        return Choice("eager", "a bonus for new states is computed operation by operation")
     if wanted in ("auto", "eager"):
         if config.algo.name not in twins.MODULES:
             return Choice("reference", f"{config.algo.name} has no gradients written out: its losses are differentiated")

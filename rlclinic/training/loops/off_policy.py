@@ -17,6 +17,8 @@ from rlclinic.config import EnvConfig
 from rlclinic.training import optim
 from rlclinic.training.algos import OffPolicyAlgorithm
 from rlclinic.training.algos.hyperparameters import Hyperparameters
+from rlclinic.training.bonuses import pay
+from rlclinic.training.bonuses.pay import Bonus
 from rlclinic.training.data import prioritized, replay
 from rlclinic.training.data.replay import Batch, Replay
 from rlclinic.training.envs.base import ActionSpec, Step, VecEnv
@@ -60,6 +62,8 @@ class Plan:
     """The algorithm's gradients by hand; None: its losses are differentiated."""
     learned: Mapping[str, Tensor] = field(default_factory=dict)
     """First values of what is learned beside the networks, [K] each."""
+    bonus: Bonus | None = None
+    """What is paid for new states; None: nothing."""
 
     @property
     def updates(self) -> OffPolicyTwin:
@@ -98,6 +102,8 @@ class Learner:
     reward_carry: Tensor | None = None
     drift: Tensor | None = None
     """[M, N, K]: where Ornstein-Uhlenbeck noise stands."""
+    bonus: Mapping[str, Tensor] | None = None
+    """What a bonus for new states knows, [M, ...] by name."""
 
 
 class Transitions(NamedTuple):
@@ -173,6 +179,9 @@ class Collector:
         self._noise = noise.unbind(1) if noise is not None else self._uniform
         self._lived: list[Transitions] = []
         self._at = 0
+        self._seed = seed
+        self.bonus: dict[str, Tensor] = {}
+        """What a bonus for new states says of itself, [M] by column, after the last cycle."""
 
     @torch.no_grad()
     def collect(self, learner: Learner, position: Position, memory: Replay, hp: Hyperparameters) -> Learner:
@@ -202,7 +211,13 @@ class Collector:
             self.env_steps += plan.memory.n_envs
             self._at += 1
         self._lived.append(stack_steps(plan, taken))
-        replay.add(memory, clip_rewards(plan, self._lived[-1]))
+        stored = clip_rewards(plan, self._lived[-1])
+        if plan.bonus is not None and learner.bonus is not None:
+            # As new as it was when it happened: that is what is remembered with it.
+            paid, state, self.bonus = pay.pay(plan.bonus, learner.bonus, self._lived[-1], self._seed, self.env_steps, None)
+            learner = replace(learner, bonus=state)
+            stored = stored._replace(reward=stored.reward + paid.of_reward)
+        replay.add(memory, stored)
         clock["act"] += perf_counter() - started - (clock["env"] - env_before)
         return learner
 

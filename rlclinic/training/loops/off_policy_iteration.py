@@ -33,6 +33,7 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
     hp = members.replay_numbers(cohort.members, cohort.env_steps, plan.memory.action_size, cohort.device)
     mask = members.active_mask(cohort.members, cohort.device)
     session.numbers = hp.per_member
+    bonus: dict[str, Tensor] = {}
     if isinstance(cohort.engine, CapturedReplay) and cohort.env_steps > max(plan.config.learning_starts, cohort.refill_until):
         assert isinstance(cohort.env, NativeEnv)
         started = time.perf_counter()
@@ -41,7 +42,7 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
         transitions, readings = taken.transitions, taken.readings
         clock["learn"] += time.perf_counter() - started
     else:
-        learner, transitions, readings = collect_and_learn(session, memory, hp, None if hp.going is None else mask)
+        learner, transitions, readings, bonus = collect_and_learn(session, memory, hp, None if hp.going is None else mask)
     started = time.perf_counter()
     learner = failures.keep_finite_replay(cohort, before, learner, transitions, readings)
     session.waiting.append(summarize(plan, readings))
@@ -49,7 +50,7 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
     learned = time.perf_counter()
     clock["learn"] += learned - started
     learner = replace(learner, reward_bound=off_policy_sentinels.largest(plan, learner, transitions))
-    found = compute_sentinels(session, memory, Seen(before, learner, transitions, readings), costly) if row_due else {}
+    found = compute_sentinels(session, memory, Seen(before, learner, transitions, readings), costly) | bonus if row_due else {}
     if testimony:
         found |= environment.of_replay(plan, learner, memory, cohort.env)
     clock["sentinels"] += time.perf_counter() - learned
@@ -71,7 +72,7 @@ def parts(cohort: "Cohort") -> tuple[Plan, Learner, Replay]:
 
 def collect_and_learn(
     session: "Session", memory: Replay, hp: Hyperparameters, active: Tensor | None
-) -> tuple[Learner, Transitions, dict[str, Tensor]]:
+) -> tuple[Learner, Transitions, dict[str, Tensor], dict[str, Tensor]]:
     """An iteration operation by operation: cycles of acting, remembering and learning."""
     cohort, clock = session.cohort, session.clock
     plan, learner, _ = parts(cohort)
@@ -96,7 +97,7 @@ def collect_and_learn(
     together = stack_readings(readings)
     if together:
         together["renewed"] = torch.full(together["q"].shape[:2], renewed / plan.cycles, device=cohort.device)
-    return learner, collector.transitions(), together
+    return learner, collector.transitions(), together, collector.bonus
 
 
 def needs_no_autograd(plan: Plan, env: VecEnv, device: torch.device) -> bool:
@@ -104,7 +105,7 @@ def needs_no_autograd(plan: Plan, env: VecEnv, device: torch.device) -> bool:
 
     What is made without them can be read anywhere, but edited only there: so not where others keep tensors and write to them later.
     """
-    by_hand = plan.fast is not None and all(net.written_out for net in plan.nets.values())
+    by_hand = plan.fast is not None and plan.bonus is None and all(net.written_out for net in plan.nets.values())
     return by_hand and device.type == "cpu" and env.exact and not plan.memory.prioritized
 
 

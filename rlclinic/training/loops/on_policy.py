@@ -1,7 +1,7 @@
 """Collect a rollout, estimate advantages, learn from it: one iteration of REINFORCE, A2C or PPO for every member."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final, NamedTuple, Protocol
@@ -13,6 +13,8 @@ from rlclinic.config import EnvConfig, OnPolicyConfig
 from rlclinic.training import optim
 from rlclinic.training.algos import OnPolicyAlgorithm
 from rlclinic.training.algos.hyperparameters import Hyperparameters
+from rlclinic.training.bonuses import pay
+from rlclinic.training.bonuses.pay import Bonus
 from rlclinic.training.data import rollouts
 from rlclinic.training.data.rollouts import Batch, Rollout
 from rlclinic.training.envs.base import Step, VecEnv
@@ -46,6 +48,8 @@ class Plan:
     """The module with the derivatives of the algorithm's loss by hand; None: the loss is differentiated."""
     rounding_counts: bool = False
     """Advantages are standardized as runs do it that were begun before equal ones became 0 (config.corrections)."""
+    bonus: Bonus | None = None
+    """What is paid for new states; None: nothing."""
 
     @property
     def compiles(self) -> bool:
@@ -76,6 +80,8 @@ class Learner:
     obs_stats: Moments | None = None
     reward_stats: Moments | None = None
     reward_carry: Tensor | None = None
+    bonus: Mapping[str, Tensor] | None = None
+    """What a bonus for new states knows, [M, ...] by name."""
 
 
 class Estimates(NamedTuple):
@@ -131,6 +137,8 @@ class Iteration(NamedTuple):
     last_minibatch: LastMinibatch | None
     alive: Tensor | None = None
     """Whose updates have been finite, [M, 1], where the engine itself takes back those that were not."""
+    bonus: dict[str, Tensor] | None = None
+    """What a bonus for new states says of itself, [M] by column."""
 
 
 class Units(Protocol):
@@ -154,11 +162,15 @@ def iterate(inputs: IterationInputs, by: Units | None = None) -> Iteration:
     rollout = (by.collect if by else collect)(plan, learner, env, position, seed, iteration, clock)
     collected = perf_counter()
     clock["act"] += collected - started - (clock["env"] - env_before)
+    before, bonus = learner, None
+    if plan.bonus is not None and learner.bonus is not None:
+        paid, state, bonus = pay.pay(plan.bonus, learner.bonus, rollout, seed, iteration, active)
+        learner, rollout = replace(learner, bonus=state), replace(rollout, paid=paid)
     whole, raw = (by.estimate_advantages if by else estimate_advantages)(plan, learner, rollout, hp)
     step = by.update_step if by else None
     after, readings, last_minibatch = learn(plan, learner, whole, hp, active, seed, iteration, rollout, step)
     clock["learn"] += perf_counter() - collected
-    return Iteration(learner, rollout, whole, raw, after, readings, last_minibatch)
+    return Iteration(before, rollout, whole, raw, after, readings, last_minibatch, bonus=bonus)
 
 
 @torch.no_grad()
@@ -249,8 +261,14 @@ def estimate_advantages(plan: Plan, learner: Learner, rollout: Rollout, hp: Hype
     reward = normalize.learned(rollout.reward, plan.env)
     if learner.reward_stats is not None:
         reward = normalize.rewards(learner.reward_stats, reward, plan.env.clip_reward)
+    paid = rollout.paid
+    if paid is not None and paid.reward is not None:
+        reward = reward + paid.reward
     present = (log_ratio(plan, params, rollout),) if plan.corrects_for_age else ()
     advantage, target, counts = plan.algo.advantages(plan.config, rollout, reward, value, next_value, hp, *present)
+    if paid is not None and paid.advantage is not None:
+        # Both critics' advantages add up, as each is linear in its reward; the task's values stay those of the task.
+        advantage = advantage + paid.advantage
     rows = rollouts.rows
     weight = None if counts is None else rows(counts).float()
     raw = rows(advantage)

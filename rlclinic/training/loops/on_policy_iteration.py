@@ -51,7 +51,7 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
     if row_due:
         estimates, last_minibatch = iteration.estimates, iteration.last_minibatch
         seen = Seen(iteration.before, after, rollout, iteration.whole, estimates, readings, last_minibatch, elapsed)
-        sentinels = compute_sentinels(session, seen, hp, costly)
+        sentinels = compute_sentinels(session, seen, hp, costly) | (iteration.bonus or {})
         if testimony:
             sentinels |= environment.of_rollout(rollout, elapsed, cohort.env)
     clock["sentinels"] += time.perf_counter() - learned

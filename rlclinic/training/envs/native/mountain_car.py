@@ -35,15 +35,18 @@ def _roll(state: Tensor, force: Tensor, goal_position: float, goal_velocity: flo
 
 
 class MountainCar(Dynamics):
-    """State [position, velocity], which is also the observation. Push left, not at all, or right; every step costs 1."""
+    """State [position, velocity], which is also the observation. Push left, not at all, or right; every step costs 1.
+
+    Sparse: the goal pays 1 and nothing else does, so that no step says how far it still is.
+    """
 
     obs_shape = (2,)
     obs_low, obs_high = _OBS_LOW, _OBS_HIGH
     action = ActionSpec("discrete", (3,))
     noise = 1
 
-    def __init__(self, device: str = "cpu", goal_velocity: float = 0.0) -> None:
-        self._goal_velocity = float(goal_velocity)
+    def __init__(self, device: str = "cpu", goal_velocity: float = 0.0, sparse: bool = False) -> None:
+        self._goal_velocity, self._sparse = float(goal_velocity), sparse
         self._force = torch.tensor([-0.001, 0.0, 0.001], device=device)
 
     def start(self, uniform: Tensor) -> Tensor:
@@ -55,18 +58,10 @@ class MountainCar(Dynamics):
     def advance(self, state: Tensor, action: Tensor, chance: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         force = self._force.take(action)
         state, terminated = _roll(state, force, 0.5, self._goal_velocity)
-        return state, torch.full_like(force, -1.0), terminated
+        return state, terminated.float() if self._sparse else torch.full_like(force, -1.0), terminated
 
-
-class SparseMountainCar(MountainCar):
-    """MountainCar that pays 1 at the goal and nothing before: no step says how far it still is."""
-
-    def advance(self, state: Tensor, action: Tensor, chance: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        state, _, terminated = super().advance(state, action, chance)
-        return state, terminated.float(), terminated
-
-    def success(self, state: Tensor) -> Tensor:
-        return (state[..., 0] >= 0.5).float()
+    def success(self, state: Tensor) -> Tensor | None:
+        return (state[..., 0] >= 0.5).float() if self._sparse else None
 
 
 class MountainCarContinuous(Dynamics):

@@ -1,0 +1,38 @@
+"""Settings of a bonus for what is new, paid beside the task's reward while training."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from rlclinic.config.schema import Real, Shape, Strict
+
+__all__ = ["BonusConfig"]
+
+
+class BonusConfig(Strict):
+    """A reward of our own for states that were rarely met. Evaluations and reported returns are by the task's reward alone."""
+
+    kind: Literal["count", "episodic_count", "rnd", "noveld", "icm"]
+    """What counts as new. `count`: 1 / sqrt(visits) of the state, for few or discrete observations. `episodic_count`: the same within an
+    episode, for levels that are another one every time. `rnd`: the error of a network that learns to predict a random one
+    (arXiv:1810.12894), for many numbers. `noveld`: where that error rises, at the first visit in an episode. `icm`: how badly
+    the next state was predicted, in features that matter to actions (arXiv:1705.05363)."""
+    coef: Real = Field(0.05, ge=0)
+    """What the bonus is worth beside the reward. Too much and the task is forgotten: 0.5 broke tasks that need no bonus. Usual: 0.01-0.5
+    where rewards are about 1."""
+    gamma: Real = Field(0.99, ge=0, lt=1)
+    """Discount of the bonus, where it has a value head of its own: how far ahead the agent goes for something new. Usual: 0.99."""
+    episodic: bool = False
+    """Whether the bonus' return ends with the episode. false: what is new may lie in the next one, so that dying does not cost it."""
+    value_head: Literal["own", "shared"] | None = None
+    """`own`: a critic of its own for the bonus, so that the task's value stays that of the task. `shared`: the bonus is added to the
+    reward. none: own where there is a critic, shared for dqn."""
+    until: Literal["first_success"] | None = None
+    """`first_success`: nothing is paid any more once an episode has succeeded (without a success flag: once a reward was above 0).
+    none: until the end; what is known pays less and less anyway."""
+    cells: Shape = Field(16, ge=2, le=1024)
+    """Counts: into how many cells each bounded component of an observation is divided; yes-or-no components have two. Usual: 8-64."""
+    buckets: Shape = Field(65_536, ge=16, le=1 << 24)
+    """Counts: places of the table that states are hashed into; one-hot states have one each. Usual: ten times the states."""
+    learning_rate: Annotated[Real, Field(gt=0)] = 1e-3
+    """Of the networks that tell what is new, and of the bonus' own critic. Higher forgets faster what was new. Usual: 1e-4 to 1e-3."""

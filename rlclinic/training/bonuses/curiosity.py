@@ -1,0 +1,144 @@
+"""Networks that tell what is new by how badly they predict it: RND and ICM, and the bonus' own critic.
+
+Weights are rows [M, P] beside Adam's moments, in a dict of tensors by name; every function returns new ones.
+"""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from rlclinic.config import NetConfig
+from rlclinic.training import optim, rng
+from rlclinic.training.envs.base import ActionSpec
+from rlclinic.training.nets import layout, q_nets
+from rlclinic.training.nets.q_nets import Net
+from rlclinic.training.optim import Optimizer, OptimizerState
+
+HIDDEN = (64, 64)
+FEATURES = 32
+BATCH = 256
+"""Rows of a gradient step."""
+SHARE = 0.25
+"""The part of a rollout's rows that is learned from: with all of them, more environments would make everything old sooner."""
+INVERSE_SHARE = 0.8
+"""ICM: how much of its loss is to tell the action from both states, and the rest to predict the next one (the paper's 1 - beta)."""
+
+State = Mapping[str, Tensor]
+
+
+def build(kind: str, obs_size: int, action: ActionSpec) -> dict[str, Net]:
+    """The networks of a kind of bonus by name; `target` is never trained."""
+    relu = NetConfig(hidden=HIDDEN, activation="relu")
+    actions = sum(action.sizes) if action.kind != "box" else action.sizes[0]
+    if kind in ("rnd", "noveld"):
+        narrow = NetConfig(hidden=HIDDEN[:1], activation="relu")
+        return {"target": q_nets.build(narrow, obs_size, HIDDEN[:1], FEATURES), "predictor": q_nets.build(relu, obs_size, HIDDEN, FEATURES)}
+    if kind == "icm":
+        return {
+            "features": q_nets.build(relu, obs_size, HIDDEN[:1], FEATURES),
+            "inverse": q_nets.build(relu, 2 * FEATURES, HIDDEN[:1], actions),
+            "forward": q_nets.build(relu, FEATURES + actions, HIDDEN[:1], FEATURES),
+        }
+    return {}
+
+
+def build_critic(obs_size: int) -> Net:
+    """The bonus' own critic."""
+    return q_nets.build(NetConfig(hidden=HIDDEN, activation="tanh"), obs_size, HIDDEN, 1)
+
+
+def outputs(nets: Mapping[str, Net], weights: State, name: str, x: Tensor) -> Tensor:
+    """A network's outputs [M, B, K] at inputs [M, B, D]."""
+    net = nets[name]
+    return layout.narrow(net.params(weights[name]), q_nets.HEAD, q_nets.layers(net, net.params(weights[name]), x)[-1])
+
+
+def as_numbers(action: Tensor, spec: ActionSpec) -> Tensor:
+    """Actions as numbers [..., K]: choices one-hot, boxes as they are."""
+    if spec.kind == "box":
+        return action.float()
+    if spec.kind == "discrete":
+        return functional.one_hot(action.long(), spec.sizes[0]).float()
+    return torch.cat([functional.one_hot(part, size) for part, size in zip(action.long().unbind(-1), spec.sizes, strict=True)], -1).float()
+
+
+def prediction_error(nets: Mapping[str, Net], weights: State, obs: Tensor) -> Tensor:
+    """RND's error 1/2 |f^(s) - f(s)|^2 [M, B] at observations [M, B, D] (arXiv:1810.12894)."""
+    wrong = outputs(nets, weights, "predictor", obs) - outputs(nets, weights, "target", obs).detach()
+    return 0.5 * wrong.square().sum(-1)
+
+
+def forward_error(nets: Mapping[str, Net], weights: State, obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
+    """ICM's error 1/2 |phi^(s') - phi(s')|^2 [M, B] (arXiv:1705.05363, eq. 6); actions are numbers [M, B, K]."""
+    now, then = (outputs(nets, weights, "features", each).detach() for each in (obs, next_obs))
+    return 0.5 * (outputs(nets, weights, "forward", torch.cat((now, action), -1)) - then).square().sum(-1)
+
+
+def inverse_loss(nets: Mapping[str, Net], weights: State, obs: Tensor, action: Tensor, next_obs: Tensor, spec: ActionSpec) -> Tensor:
+    """How badly the action is told from both states, [M, 1]: the one loss that shapes the features, or they would become constant."""
+    both = torch.cat([outputs(nets, weights, "features", each) for each in (obs, next_obs)], -1)
+    told = outputs(nets, weights, "inverse", both)
+    if spec.kind == "box":
+        return 0.5 * (told - action).square().sum(-1).mean(-1, keepdim=True)
+    parts = zip(told.split(spec.sizes, -1), action.split(spec.sizes, -1), strict=True)
+    return torch.stack([-(each.log_softmax(-1) * wanted).sum(-1).mean(-1, keepdim=True) for each, wanted in parts]).sum(0)
+
+
+Loss = Callable[[State, Tensor], Tensor]
+"""Of weights by name and the rows [M, B] to learn from, the loss [M, 1]."""
+
+
+def learn(
+    nets: Mapping[str, Net],
+    state: State,
+    names: tuple[str, ...],
+    loss: Loss,
+    rows: int,
+    steps: int,
+    learning_rate: float,
+    seed: Tensor,
+    iteration: int | Tensor,
+    stream: int,
+    active: Tensor | None,
+) -> dict[str, Tensor]:
+    """`steps` Adam steps of some networks on random rows of a rollout. seed is [M, 1, 1]."""
+    state = dict(state)
+    size = min(BATCH, rows)
+    rate = torch.full((len(seed), 1), learning_rate, device=seed.device)
+    place = torch.arange(size, device=seed.device)
+    for step in range(steps):
+        index = rng.bits(seed.view(-1, 1), rng.UPDATE, iteration, stream, step, place) % rows  # [M, size]
+        with torch.enable_grad():
+            weights = {name: state[name].detach().requires_grad_() for name in names}
+            total = loss({**state, **weights}, index)
+            grads = torch.autograd.grad(total.sum(), list(weights.values()))
+        for name, grad in zip(names, grads, strict=True):
+            rule = Optimizer("adam", 1e-8, 0.0, 0.0, 0.99, nets[name].layout)
+            moments = OptimizerState(*(state[f"{name}.{part}"] for part in OptimizerState._fields))
+            flat, moments = optim.step(rule, weights[name].detach(), grad, moments, rate, active)
+            state |= {name: flat} | {f"{name}.{part}": each for part, each in moments._asdict().items()}
+    return state
+
+
+def steps_for(rows: int) -> int:
+    """Gradient steps that a rollout of so many rows is worth."""
+    return max(1, round(SHARE * rows / BATCH * 4))
+
+
+def fresh(nets: Mapping[str, Net], seeds: list[int], device: torch.device) -> dict[str, Tensor]:
+    """First weights as each member's seed gives them, with no moments."""
+    state: dict[str, Tensor] = {}
+    for stream, (name, net) in enumerate(nets.items()):
+        flat = torch.cat([q_nets.initialize(net, seed, 1_000 + stream) for seed in seeds]).to(device)
+        state[name] = flat
+        if name != "target":
+            state |= {f"{name}.{part}": each for part, each in optim.start(flat)._asdict().items()}
+    return state
+
+
+def take(x: Tensor, index: Tensor) -> Tensor:
+    """Rows [M, B, ...] of [M, R, ...] by index [M, B]."""
+    shape = index.shape + (1,) * (x.dim() - 2)
+    return x.gather(1, index.view(shape).expand(*index.shape, *x.shape[2:]))

@@ -1,0 +1,223 @@
+"""Bonuses for new states: what they pay, what they leave alone, and that they resume, cohort or not, to the last bit."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlclinic.config import BonusConfig, Config, load, set_values
+from rlclinic.errors import ConfigError
+from rlclinic.training.__main__ import train_runs
+from rlclinic.training.bonuses import counts, curiosity, pay
+from rlclinic.training.envs import make
+from rlclinic.training.envs.base import ActionSpec
+from rlclinic.training.loops import on_policy
+from rlclinic.training.maths import normalize
+from tests.training.cohorts import Interrupted, assert_same_run, interrupt_at, make_config, table, train, workshop
+
+KINDS = ("count", "episodic_count", "rnd", "noveld", "icm")
+LEARNERS = [("ppo", kind) for kind in KINDS] + [("a2c", "rnd"), ("reinforce", "count"), ("dqn", "count"), ("dqn", "rnd")]
+SEA = {"id": "DeepSea-v0", "kwargs": {"size": 4}}
+
+
+def config_with(algo: str, kind: str, seed: int = 0, env: dict[str, Any] | None = None, **bonus: Any) -> Config:
+    return make_config(algo, env or {"id": "CartPole-v1", "max_episode_steps": 20}, seed=seed, bonus={"kind": kind, **bonus})
+
+
+@pytest.mark.parametrize(("algo", "kind"), LEARNERS)
+def test_a_bonus_of_nothing_is_the_run_without_one_bit_for_bit(algo: str, kind: str, tmp_path: Path) -> None:
+    paid, plain = (
+        train(tmp_path / name, [config])[0]
+        for name, config in (("a", config_with(algo, kind, coef=0)), ("b", make_config(algo, {"max_episode_steps": 20})))
+    )
+    assert table(paid, without=("train/bonus/",)) == table(plain)
+    assert "train/bonus/share" in table(paid)[0]
+    assert "train/bonus/share" not in table(plain)[0]
+
+
+@pytest.mark.parametrize(("algo", "kind"), LEARNERS)
+def test_a_run_with_a_bonus_resumes_as_if_it_had_never_stopped(algo: str, kind: str, tmp_path: Path) -> None:
+    config = set_values(config_with(algo, kind, until="first_success"), ["run.checkpoint_every_env_steps=64"])
+    whole = train(tmp_path / "whole", [config])[0]
+    with pytest.raises(Interrupted):
+        train(tmp_path / "cut", [config], callback=interrupt_at(96))
+    (cut,) = [path for path in (tmp_path / "cut" / "runs").iterdir() if (path / "config.json").is_file() and not path.is_symlink()]
+    run = type(whole)(cut)
+    train_runs([run], resume=True)
+    assert_same_run(whole, run)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_member_with_a_bonus_learns_as_it_would_alone(kind: str, tmp_path: Path) -> None:
+    together = train(tmp_path / "together", [config_with("ppo", kind, seed) for seed in (3, 0, 5)])
+    alone = train(tmp_path / "alone", [config_with("ppo", kind, 5)])[0]
+    assert_same_run(together[2], alone)
+
+
+def test_a_bonus_changes_what_is_learned_and_nothing_of_what_is_reported(tmp_path: Path) -> None:
+    run = train(tmp_path, [config_with("ppo", "count", coef=100.0, env=SEA, value_head="shared")])[0]
+    rows = table(run)
+    # A dive of four steps pays at most 1 of the task, whatever the bonus is.
+    assert all(float(row["train/roll/ep_rew_mean"]) <= 1 for row in rows)
+    assert all(float(row["val/roll/ep_rew_mean"]) <= 1 for row in rows if row["val/roll/ep_rew_mean"])
+    assert float(rows[0]["train/bonus/share"]) > 0.99
+
+
+def test_nothing_is_paid_after_the_first_success_if_the_config_says_so() -> None:
+    shop = workshop([config_with("ppo", "count", env=SEA, until="first_success", value_head="shared")])
+    bonus, state = shop.plan.bonus, shop.learner.bonus
+    assert bonus is not None
+    assert state is not None
+    rollout = shop.collect()
+    rollout = replace(rollout, success=torch.where(rollout.end, 0.0, torch.nan))
+    paid, state, _ = pay.pay(bonus, state, rollout, shop.seed, 0, None)
+    assert paid.reward is not None
+    assert (paid.reward > 0).all()
+    _, state, _ = pay.pay(bonus, state, replace(rollout, success=torch.where(rollout.end, 1.0, torch.nan)), shop.seed, 1, None)
+    paid, _, _ = pay.pay(bonus, state, rollout, shop.seed, 2, None)
+    assert paid.reward is not None
+    assert (paid.reward == 0).all()
+
+
+def slow_counts(cells: np.ndarray, over: np.ndarray | None) -> np.ndarray:
+    """Visits in the order of time, counted one by one; within episodes where `over` is given."""
+    visits = np.zeros(cells.shape)
+    for member in range(cells.shape[0]):
+        seen: dict[Any, int] = {}
+        for t in range(cells.shape[1]):
+            keys = [(n if over is not None else 0, cells[member, t, n]) for n in range(cells.shape[2])]
+            for key in keys:
+                seen[key] = seen.get(key, 0) + 1
+            visits[member, t] = [seen[key] for key in keys]
+            if over is not None:
+                seen = {key: count for key, count in seen.items() if not over[member, t, key[0]]}
+    return visits
+
+
+def test_visits_are_counted_in_the_order_of_time_over_all_rollouts() -> None:
+    random = np.random.default_rng(0)
+    cells, over = random.integers(0, 9, (3, 40, 4)), random.random((3, 40, 4)) < 0.2
+    whole, episodes = torch.zeros(3, 9), torch.zeros(3, 4, 9)
+    found, found_in_episodes = [], []
+    for part in (slice(0, 15), slice(15, 40)):
+        cell = torch.tensor(cells[:, part])
+        visits, whole = counts.count(whole, cell, None)
+        in_episodes, episodes = counts.count_in_episodes(episodes, cell, torch.tensor(over[:, part]), None)
+        found.append(visits)
+        found_in_episodes.append(in_episodes)
+    np.testing.assert_array_equal(torch.cat(found, 1).numpy(), slow_counts(cells, None))
+    np.testing.assert_array_equal(torch.cat(found_in_episodes, 1).numpy(), slow_counts(cells, over))
+
+
+def test_the_same_state_has_the_same_cell_and_states_apart_have_others() -> None:
+    env = make(load("SparseMountainCar-v0").config.env, [0], 1)
+    cells = counts.cells_of(env, 16, 65_536)
+    obs = torch.tensor([[-0.5, 0.0], [-0.5001, 0.00001], [0.3, 0.0], [-0.5, 0.06]])
+    number = cells.number(obs, 65_536)
+    assert number[0] == number[1]
+    assert len(set(number.tolist())) == 3
+    assert not cells.one_hot
+    assert counts.cells_of(make(load("DeepSea-v0").config.env, [0], 1), 16, 10).one_hot
+
+
+def test_novelty_is_scaled_by_its_sum_over_time_and_not_over_environments() -> None:
+    """Of two environments that pay 1 and 3 at every step, the sums over time differ; averaged over environments they would not."""
+    shop = workshop([config_with("ppo", "rnd")])
+    bonus, state = shop.plan.bonus, shop.learner.bonus
+    assert bonus is not None
+    assert state is not None
+    novelty = torch.tensor([1.0, 3.0]).view(1, 1, 2).expand(1, 16, 2)
+    scaled, after = pay._scale(bonus, dict(state), novelty, None)
+    sums = np.array([[value * (1 - 0.99 ** (t + 1)) / 0.01 for value in (1.0, 3.0)] for t in range(16)])
+    np.testing.assert_allclose(float(scaled[0, 0, 0]), 1 / sums.std(), rtol=1e-4)
+    np.testing.assert_allclose(after["carry"].numpy()[0], sums[-1], rtol=1e-4)
+    # No end of an episode cuts the sum: it goes on where it was.
+    _, later = pay._scale(bonus, dict(after), novelty, None)
+    np.testing.assert_allclose(later["carry"].numpy()[0], [value * (1 - 0.99**32) / 0.01 for value in (1.0, 3.0)], rtol=1e-4)
+
+
+def test_what_is_met_again_and_again_becomes_old_to_a_network() -> None:
+    nets = curiosity.build("rnd", 6, ActionSpec("discrete", (2,)))
+    state = curiosity.fresh(nets, [0, 1], torch.device("cpu"))
+    seen, other = (torch.randn(2, 64, 6, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    before = curiosity.prediction_error(nets, state, seen).mean()
+
+    def loss(weights: Any, index: torch.Tensor) -> torch.Tensor:
+        return curiosity.prediction_error(nets, weights, curiosity.take(seen, index)).mean(-1, keepdim=True)
+
+    after = curiosity.learn(nets, state, ("predictor",), loss, 64, 150, 1e-3, torch.tensor([0, 1]).view(-1, 1, 1), 0, 0, None)
+    assert curiosity.prediction_error(nets, after, seen).mean() < 0.2 * before
+    assert curiosity.prediction_error(nets, after, other).mean() > 2 * curiosity.prediction_error(nets, after, seen).mean()
+    assert torch.equal(after["target"], state["target"])
+
+
+def test_the_bonus_own_critic_looks_beyond_ends_unless_it_is_episodic() -> None:
+    shop = workshop([config_with("ppo", "count", env=SEA)])
+    bonus, state = shop.plan.bonus, shop.learner.bonus
+    assert bonus is not None
+    assert state is not None
+    found = {}
+    for episodic in (False, True):
+        settings = replace(bonus, config=BonusConfig(kind="count", episodic=episodic))
+        paid, _, _ = pay.pay(settings, state, shop.collect(), shop.seed, 0, None)
+        assert paid.reward is None
+        assert paid.advantage is not None
+        found[episodic] = paid.advantage
+    assert not torch.equal(found[False], found[True])
+
+
+def test_advantages_of_task_and_bonus_add_up() -> None:
+    shop = workshop([make_config("ppo", SEA, algo={"normalize_advantage": "off"}, bonus={"kind": "count"})])
+    assert shop.plan.bonus is not None
+    assert shop.learner.bonus is not None
+    rollout = shop.collect()
+    paid, _, _ = pay.pay(shop.plan.bonus, shop.learner.bonus, rollout, shop.seed, 0, None)
+    plain, _ = on_policy.estimate_advantages(shop.plan, shop.learner, rollout, shop.numbers())
+    both, _ = on_policy.estimate_advantages(shop.plan, shop.learner, replace(rollout, paid=paid), shop.numbers())
+    assert paid.advantage is not None
+    torch.testing.assert_close(both.advantage, plain.advantage + paid.advantage.flatten(1))
+    assert torch.equal(both.returns, plain.returns)
+
+
+def test_rows_that_are_no_transition_are_neither_counted_nor_paid() -> None:
+    cell, valid = torch.zeros(1, 3, 2, dtype=torch.int64), torch.tensor([[[True, False], [False, False], [True, True]]])
+    visits, after = counts.count(torch.zeros(1, 4), cell, valid)
+    assert after[0, 0] == 3
+    assert visits[0, 2].tolist() == [3, 3]
+
+
+REFUSED: list[tuple[list[str], str]] = [
+    (["algo.name=sac", "bonus.kind=rnd"], "sac pays no bonus"),
+    (["algo.name=q_learning", "bonus.kind=count"], "q_learning pays no bonus"),
+    (["algo.name=dqn", "bonus.kind=rnd", "bonus.value_head=own"], "no critic beside its Q-values"),
+    (["bonus.kind=rnd", "run.engine=compiled"], "operation by operation"),
+    (["bonus.coef=1"], "bonus.kind"),
+    (["bonus.kind=surprise"], "bonus.kind"),
+    (["bonus.kind=count", "bonus.coef=-1"], "bonus.coef"),
+    (["bonus.kind=count", "bonus.gamma=1"], "bonus.gamma"),
+]
+
+
+@pytest.mark.parametrize(("settings", "words"), REFUSED, ids=lambda case: str(case))
+def test_a_bonus_that_cannot_be_paid_is_refused_before_anything_is_spent(settings: list[str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        load("CartPole-v1:ppo", settings)
+
+
+def test_images_are_refused() -> None:
+    class Pictures:
+        picture, obs_shape = object(), (84, 84, 4)
+
+    with pytest.raises(ConfigError, match="Every image would be new"):
+        pay.plan(BonusConfig(kind="count"), Pictures(), on_policy=True)  # type: ignore[arg-type]
+
+
+def test_normalizers_of_a_bonus_are_not_those_of_the_task() -> None:
+    shop = workshop([config_with("ppo", "rnd", env={"normalize_obs": True})])
+    after = on_policy.update_normalizers(shop.plan, shop.learner, shop.collect(), shop.numbers(), torch.ones(1, 1, dtype=torch.bool))
+    assert after.bonus is shop.learner.bonus
+    assert after.obs_stats is not None
+    assert not torch.equal(after.obs_stats.mean, normalize.moments(1, 4, torch.device("cpu")).mean)
