@@ -252,62 +252,29 @@ def test_a_seed_repeats_itself_and_its_fork_without_a_change_repeats_it_on_every
     assert table(fork) == later
 
 
-def make_whole_iteration(made: Workshop) -> Unit:
-    """What the three units of an iteration compute, as one unit: a compiler is started once, not three times."""
-    hp = members.hyperparameters(made.members, 0, made.plan.policy, made.seed.device)
-    unset = eager.static(hp)
-
-    def function(given: dict[str, Tensor]) -> dict[str, Tensor]:
-        parts = {
-            "act_step": eager.act_step(made.plan, made.env, given),
-            "estimate_advantages": eager.estimate_advantages(made.plan, unset, given),
-            "update_step": eager.update_step(made.plan, unset, given),
-        }
-        return {f"{part}/{name}": value for part, outputs in parts.items() for name, value in outputs.items()}
-
-    return Unit("iteration", function, "a test")
-
-
-class Recorded(eager.Compiled):
-    """Units as they are written, which keep what they were given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.given: dict[str, Tensor] = {}
+class AdvantagesCompiled(eager.Compiled):
+    """One unit by the compiler, the others as they are written: a compiler needs a minute for all of them."""
 
     def _unit(self, name: str, function: Any, plan: Any, more: Any = None) -> Any:
-        def run(given: dict[str, Tensor]) -> dict[str, Tensor]:
-            # Each part's inputs under their own names: the weights are the same everywhere, a rollout has what the step before it made.
-            for key, value in given.items():
-                self.given.setdefault(key, value.clone())
-            with torch.no_grad():
-                return dict(function(given))
-
-        return run
+        return super()._unit(name, function, plan, more) if name == "estimate_advantages" else torch.no_grad()(function)
 
 
 @pytest.mark.slow
-def test_units_are_compiled_once_and_used_again_by_other_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_unit_is_compiled_once_and_used_again_by_other_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     if compiled.compiler() is None:
         pytest.skip("no C++ compiler")
+    short = {"algo": {"n_steps": 4, "batch_size": 8}}
     for seeds in ((0, 1), (5, 6)):
-        made = shop("ppo", "discrete", "compiled", seeds, algo={"n_steps": 4, "batch_size": 8})
-        recorded, unit = Recorded(), make_whole_iteration(made)
-        next(turns(made, recorded, 1))
-        found = unit(recorded.given)
-        with torch.no_grad():
-            wanted = unit.function(recorded.given)
-        assert found.keys() == wanted.keys()
-        for name, value in wanted.items():
-            torch.testing.assert_close(
-                found[name], value, rtol=1e-4, atol=1e-5, equal_nan=True, msg=lambda text, name=name: f"{name}: {text}"
-            )
+        (found,) = turns(shop("ppo", "discrete", "compiled", seeds, **short), AdvantagesCompiled(), 1)
+        (wanted,) = turns(shop("ppo", "discrete", "eager", seeds, **short), eager.Eager(), 1)
+        assert_close(found, wanted)
+        assert len(list(compiled.folder().glob("estimate_advantages-*.pt2"))) == 1
         # The second time there is nothing left to compile.
         monkeypatch.setattr(compiled, "_package", None)
 
 
 @pytest.mark.loop
-def test_the_compiled_engine_trains_as_the_eager_one_does() -> None:
+def test_all_units_are_compiled_and_the_compiled_engine_trains_as_the_eager_one_does() -> None:
     if compiled.compiler() is None:
         pytest.skip("no C++ compiler")
     for seeds in ((0, 1), (5, 6)):
