@@ -69,6 +69,8 @@ _DROPS: Final = ((8, 16, 24, 32), (0.6, 0.8, 1.3, 1.78))
 _LARGEST_RATIO: Final = 64.0
 _GRID: Final = 97
 _HALVINGS: Final = 14
+_AT_ONCE: Final = 5
+"""Halvings that one call asks about: 31 effects."""
 _SMALLEST: Final = 1e-9
 _FEW_PAIRS: Final = 32_768
 """Pairs of runs up to which ranks are counted pair by pair; beyond, sorting is faster."""
@@ -675,13 +677,26 @@ def _keeps(values: Numbers, limits: Bounds) -> NDArray[np.bool_]:
 
 
 def _edge(z: Test, refused: float, kept: float, limits: Bounds) -> float:
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (refused + kept)
-        if _keeps(z(np.array([middle])), limits)[0]:
-            kept = middle
-        else:
-            refused = middle
-    return refused
+    return _bisect(lambda effects: ~_keeps(z(effects), limits), refused, kept)[0]
+
+
+def _bisect(is_first: Callable[[Numbers], NDArray[np.bool_]], first: float, last: float) -> tuple[float, float]:
+    """Two neighbours where the answer changes, after halving what lies between `first` and `last` again and again.
+
+    Every middle that the next halvings could come to is asked about in one call: a call costs more than its numbers.
+    """
+    for done in range(0, _HALVINGS, _AT_ONCE):
+        depth = min(_AT_ONCE, _HALVINGS - done)
+        points = np.array([first, last])
+        for _ in range(depth):
+            points = np.insert(points, np.arange(1, len(points)), 0.5 * (points[:-1] + points[1:]))
+        answers = is_first(points[1:-1])
+        low, high = 0, len(points) - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if answers[middle - 1] else (low, middle)
+        first, last = float(points[low]), float(points[high])
+    return first, last
 
 
 def _crossing(z: Test, grid: NDArray[np.float64], values: NDArray[np.float64]) -> float:
@@ -692,10 +707,7 @@ def _crossing(z: Test, grid: NDArray[np.float64], values: NDArray[np.float64]) -
     ends = []
     for sign in (1.0, -1.0):
         low, high = grid[below[-1]], grid[above[above > below[-1]][0]] if (above > below[-1]).any() else grid[above[-1]]
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            value = float(z(np.array([middle]))[0])
-            low, high = (middle, high) if (value < 0 or (value == 0 and sign > 0)) else (low, middle)
+        low, high = _bisect((lambda effects: z(effects) <= 0) if sign > 0 else (lambda effects: z(effects) < 0), low, high)
         ends.append(0.5 * (low + high))
     return 0.5 * (ends[0] + ends[1])
 
