@@ -1,9 +1,6 @@
 """`python -m rlclinic.training`: exit statuses and signals."""
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +12,7 @@ from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 from rlclinic.training import __main__
 from rlclinic.training.__main__ import train_runs
+from tests.launch.warm import Warm
 from tests.training.cohorts import assert_same_run, make_config
 
 
@@ -51,12 +49,10 @@ def test_an_error_is_told_on_stderr_with_its_own_status(tmp_path: Path, capsys: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_checkpoints_and_stops_where_a_callback_would_have_stopped(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_checkpoints_and_stops_where_a_callback_would_have_stopped(tmp_path: Path, warm: Warm, number: signal.Signals) -> None:
     endless: dict[str, Any] = {"run": {"max_env_steps": 10_000_000, "eval_episodes": 0}}
     run, twin = made(tmp_path, **endless), made(tmp_path, **endless)
-    root = Path(__file__).resolve().parents[2]
-    command_line = [sys.executable, "-m", "rlclinic.training", str(run.path)]
-    process = subprocess.Popen(command_line, cwd=root, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    process = warm.start(run.path, printed=tmp_path / "printed")
     deadline = time.monotonic() + 60
     while not run.latest.get("total_timesteps") and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
