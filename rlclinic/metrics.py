@@ -327,12 +327,29 @@ _OFFLINE = _table("train/sentinel/", "up to 1,024 recorded transitions, about 40
     terminated_share | share | Share of recorded steps that lead to a terminal state. Only there do values end; 0 where none ever does.
     policy_distance | action | Distance of the policy's action from the recorded one, of a range of 2; of choices, the share of others.
     loss_data | - | What the policy's fit to recorded actions costs, on rows that are learned from.
+    q_policy_gain | return | Values of the policy's actions minus those of recorded ones: large, they are of actions nobody tried.
+    data_value | return | Mean discounted return that really came after those recorded steps whose future is known.
     loss_held_out | - | The same on episodes that are held out: far above `loss_data`, actions are learned by heart.
 """)  # fmt: skip
 
+_OFFLINE_SEEN = _table("train/", MEAN, """
+    metrics/advantage | return | How much better recorded actions are than what the state is valued at (IQL), or than the policy's (AWAC).
+    metrics/weight_capped | share | Share of recorded actions whose weight is cut at weight_cap: beyond a fifth, advantages no longer count.
+    metrics/weight_ess | share | Share of the batch that counts as if all weighed the same: near 0, a few actions are imitated.
+    metrics/cql_gap | return | CQL: soft maximum of values over all actions minus the recorded action's: what the penalty charges.
+    hp/cql_multiplier | - | CQL: what a unit of the gap costs. | the value applied
+    hp/bc_alpha | - | TD3+BC: how much values count against imitation. | the value applied
+    hp/expectile | share | IQL: which of the recorded actions a state's value speaks of. | the value applied
+    hp/awac_lambda | return | AWAC: advantages are divided by it. | the value applied
+    hp/cql_alpha | - | CQL: how much of the gap is charged. | the value applied
+    hp/cql_threshold | return | CQL with cql_lagrange: the gap that is left uncharged. | the value applied
+""", {
+    "metrics/weight_capped": Band(0.0, 0.2, "kostrikov2021iql", "advantages decide what is imitated"),
+})  # fmt: skip
+
 _IMITATION = [
     *_table("train/loss/", MEAN, """
-    imitation | action² or nats | How far the policy is from the labels it learns from: squared distance, or minus the log-probability.
+    imitation | action² or nats | How far the policy is from labels or recorded actions: squared distance, or minus the log-probability.
     safety | nats | Cross-entropy of the classifier of unsafe states (safe_dagger).
 """),
     *_table("train/imitation/", "the row's round", """
@@ -358,7 +375,7 @@ _IMITATION = [
     "asked_share": Band(0.0, 1.0, "definition"),
 }),
     *_table("train/hp/", "the value applied in the row's last iteration", """
-    beta | share | Share of steps in which the expert is to act (dagger).
+    beta | - | Share of steps in which the expert is to act (dagger); how much better actions are preferred (iql).
     policy_noise | action | Noise on the policy's own actions while collecting.
     unsafe_error | action | How far from the expert counts as unsafe (safe_dagger).
     doubt | action | Disagreement from which on the expert is asked (ensemble_dagger).
@@ -372,7 +389,10 @@ _BONUS = _table("train/bonus/", ROLLOUT, """
     new_states | per 1k env steps | States that were met for the first time: near 0, there is nothing new within reach.
 """)  # fmt: skip
 
-_SEEN = (_COUNTERS, _ROLL, _LOSSES, _METRICS, _GRADIENTS, _REPLAY_SEEN, _VALIDATION, _TIME, _HYPERPARAMETERS, _REPLAY_NUMBERS, _IMITATION)
+_SEEN = (
+    *(_COUNTERS, _ROLL, _LOSSES, _METRICS, _GRADIENTS, _REPLAY_SEEN, _OFFLINE_SEEN, _VALIDATION, _TIME, _HYPERPARAMETERS, _REPLAY_NUMBERS),
+    _IMITATION,
+)
 _TESTIFIED = (_SENTINELS, _COSTLY, _REPLAY, _OFFLINE, _FINGERPRINTS, _RANDOM, _ENVIRONMENT, _BONUS)
 METRICS: Final[dict[str, Metric]] = {metric.name: metric for part in (*_SEEN, *_TESTIFIED) for metric in part}
 """By canonical name, in the order of a table's columns."""

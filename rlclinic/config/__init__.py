@@ -20,7 +20,7 @@ from rlclinic.config.files import Available, Loaded, available, load
 from rlclinic.config.imitation import DAggerConfig, EnsembleDAggerConfig, ImitationConfig, SafeDAggerConfig, ThriftyDAggerConfig
 from rlclinic.config.network import EncoderSettings, NetConfig
 from rlclinic.config.off_policy import DDPGConfig, DQNConfig, OffPolicySettings, SACConfig, TD3Config
-from rlclinic.config.offline import BCConfig, OfflineSettings
+from rlclinic.config.offline import AWACConfig, BCConfig, CQLConfig, IQLConfig, OfflineSettings, TD3BCConfig
 from rlclinic.config.overrides import set_values
 from rlclinic.config.records import from_record, to_record
 from rlclinic.config.run import RunConfig
@@ -31,10 +31,12 @@ from rlclinic.config.tabular import QLearningConfig
 __all__ = [
     "ALGORITHMS",
     "A2CConfig",
+    "AWACConfig",
     "AlgoConfig",
     "Available",
     "BCConfig",
     "BonusConfig",
+    "CQLConfig",
     "Config",
     "DAggerConfig",
     "DDPGConfig",
@@ -43,6 +45,7 @@ __all__ = [
     "EncoderSettings",
     "EnsembleDAggerConfig",
     "EnvConfig",
+    "IQLConfig",
     "ImitationConfig",
     "Loaded",
     "NetConfig",
@@ -61,6 +64,7 @@ __all__ = [
     "Schedule",
     "Shape",
     "Spec",
+    "TD3BCConfig",
     "TD3Config",
     "ThriftyDAggerConfig",
     "Wrapper",

@@ -25,7 +25,7 @@ from pydantic_core import InitErrorDetails
 from rlclinic import plugins
 from rlclinic.config.imitation import DAggerConfig, EnsembleDAggerConfig, ImitationConfig, SafeDAggerConfig, ThriftyDAggerConfig
 from rlclinic.config.off_policy import DDPGConfig, DQNConfig, OffPolicySettings, SACConfig, TD3Config
-from rlclinic.config.offline import BCConfig, OfflineSettings
+from rlclinic.config.offline import AWACConfig, BCConfig, CQLConfig, IQLConfig, OfflineSettings, TD3BCConfig
 from rlclinic.config.schedule import Number, Schedule
 from rlclinic.config.schema import Kind, Shape, Strict, flatten, kind_of, read_number
 from rlclinic.config.shared_settings import AdamEps, Gamma, GradientNorm, LearningRate, Momentum, Optimizer, RmsDecay, WeightDecay
@@ -295,9 +295,8 @@ class OnPolicySettings(Strict):
 OnPolicyConfig = PPOConfig | A2CConfig | ReinforceConfig | OnPolicySettings
 OffPolicyConfig = DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig | OffPolicySettings | OfflineSettings | ImitationConfig
 AlgoConfig = OnPolicyConfig | OffPolicyConfig
-OwnAlgoConfig = (
-    PPOConfig | A2CConfig | ReinforceConfig | DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig | BCConfig | ImitationConfig
-)
+_OwnOnline = PPOConfig | A2CConfig | ReinforceConfig | DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig
+OwnAlgoConfig = _OwnOnline | BCConfig | TD3BCConfig | IQLConfig | AWACConfig | CQLConfig | ImitationConfig
 
 ENTRY_POINTS: Final = "rlclinic.algorithms"
 """The group of entry points in which other packages declare algorithms."""
@@ -349,6 +348,10 @@ ALGORITHMS: Final = Algorithms(
         "sac": SACConfig,
         "q_learning": QLearningConfig,
         "bc": BCConfig,
+        "td3_bc": TD3BCConfig,
+        "iql": IQLConfig,
+        "awac": AWACConfig,
+        "cql": CQLConfig,
         "dagger": DAggerConfig,
         "safe_dagger": SafeDAggerConfig,
         "ensemble_dagger": EnsembleDAggerConfig,

@@ -4,12 +4,26 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from rlclinic.config.off_policy import BatchSize, GradientBound, ValueLearningRate
+from rlclinic.config.off_policy import BatchSize, GradientBound, Tau, ValueLearningRate
 from rlclinic.config.schedule import Number
-from rlclinic.config.schema import Kind, Strict
+from rlclinic.config.schema import Kind, Real, Shape, Strict
 from rlclinic.config.shared_settings import AdamEps, Gamma, LearningRate, Momentum, Optimizer, RmsDecay, WeightDecay
 
-__all__ = ["BCConfig", "OfflineSettings"]
+__all__ = ["AWACConfig", "BCConfig", "CQLConfig", "IQLConfig", "OfflineSettings", "TD3BCConfig"]
+
+Critics = Annotated[
+    Shape, Field(ge=1, le=8, description="Critics of which the lowest counts. 1 overestimates; more is more cautious. Usual: 2.")
+]
+WeightCap = Annotated[
+    Real,
+    Field(
+        gt=1,
+        description=(
+            "The largest weight of a recorded action. Where many actions have it, they are all imitated alike and the advantage no longer "
+            "counts: the rewards are too large for the temperature. Usual: 100."
+        ),
+    ),
+]
 
 
 class OfflineSettings(Strict):
@@ -51,3 +65,74 @@ class BCConfig(OfflineSettings):
     action, whose deviation is learned too; it can be sampled. Choices always have a likelihood. Usual: mse."""
     ent_coef: Number = Field(0.0, ge=0)
     """Bonus for entropy, where there is a likelihood. A little keeps a policy from being too sure of few examples. Usual: 0-1e-3."""
+
+
+class TD3BCConfig(OfflineSettings):
+    """TD3 that stays close to the data (Fujimoto & Gu 2021, arXiv:2106.06860): a term for imitation in the actor's loss."""
+
+    name: Literal["td3_bc"] = "td3_bc"
+    """The algorithm: td3_bc."""
+    tau: Tau = 0.005
+    n_critics: Critics = 2
+    bc_alpha: Number = Field(2.5, ge=0)
+    """How much values count against imitation: 0 is behaviour cloning, large is TD3. Values are divided by their own size first, so it does
+    not depend on the reward's scale. Usual: 2.5; 0.5-10."""
+    policy_delay: Shape = Field(2, ge=1)
+    """Gradient steps of the critics per step of the actor and of the targets. Usual: 2."""
+    target_policy_noise: Number = Field(0.2, ge=0)
+    """Noise on the target's actions, which smooths the values; actions reach from -1 to 1. Usual: 0.2."""
+    target_noise_clip: Number = Field(0.5, ge=0)
+    """The largest such noise. Usual: 0.5."""
+
+
+class IQLConfig(OfflineSettings):
+    """Implicit Q-learning (Kostrikov et al. 2021, arXiv:2110.06169): values of the better recorded actions, never of others."""
+
+    name: Literal["iql"] = "iql"
+    """The algorithm: iql."""
+    tau: Tau = 0.005
+    n_critics: Critics = 2
+    expectile: Number = Field(0.7, gt=0, lt=1)
+    """Which of the recorded actions a state's value speaks of: 0.5 is their mean, near 1 the best. Higher stitches better and is noisier.
+    Usual: 0.7; 0.9 for sparse rewards."""
+    beta: Number = Field(3.0, ge=0)
+    """How much better actions are preferred, weight exp(beta x advantage): 0 imitates all. In units of 1 / return: rewards ten times as
+    large need a tenth of it. Usual: 3; 0.5-10."""
+    weight_cap: WeightCap = 100.0
+
+
+class AWACConfig(OfflineSettings):
+    """Advantage-weighted actor-critic (Nair et al. 2020, arXiv:2006.09359): imitation, weighted by how good an action was."""
+
+    name: Literal["awac"] = "awac"
+    """The algorithm: awac."""
+    tau: Tau = 0.005
+    n_critics: Critics = 2
+    awac_lambda: Number = Field(1.0, gt=0)
+    """Advantages are divided by it before they are exponentiated: smaller is greedier. In units of return. Usual: 0.3-10."""
+    weight_cap: WeightCap = 100.0
+
+
+class CQLConfig(OfflineSettings):
+    """Conservative Q-learning (Kumar et al. 2020, arXiv:2006.04779): values of actions that nobody tried are pushed down."""
+
+    name: Literal["cql"] = "cql"
+    """The algorithm: cql."""
+    learning_rate: LearningRate = 1e-4
+    value_lr: ValueLearningRate = 3e-4
+    tau: Tau = 0.005
+    n_critics: Critics = 2
+    cql_alpha: Number = Field(5.0, ge=0)
+    """How much of the gap between untried and recorded actions is charged. 0 is plain SAC or DQN; too much, and all values sink far below
+    what the data earned. With cql_lagrange it is where the multiplier begins. Usual: 1 for choices, 5-10 for vectors."""
+    cql_lagrange: Annotated[bool, Kind.SHAPE] = False
+    """Learn the multiplier so that the gap stays at cql_threshold, instead of charging all of it. Usual: false."""
+    cql_threshold: Number = 5.0
+    """cql_lagrange: the gap that is left uncharged, in units of return. Usual: 1-10."""
+    cql_actions: Shape = Field(10, ge=1, le=64)
+    """Vectors only: sampled actions of each kind (uniform, of the policy here, of the policy at the next state) in the gap's integral. More
+    is steadier and costs in proportion. Usual: 10."""
+    target_entropy: Annotated[Number | None, Kind.NUMBER] = None
+    """Vectors only: the entropy that the policy's temperature aims at; none: minus the number of components. Usual: none."""
+    ent_coef_init: Real = Field(1.0, gt=0)
+    """Vectors only: where that temperature begins. Usual: 0.1-1."""

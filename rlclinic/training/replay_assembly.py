@@ -171,7 +171,7 @@ def fresh_learner(plan: Plan, seeds: list[int], n_envs: int, device: torch.devic
     }
     targets = {name: nets[name].clone() for name in plan.algo.TARGETS if name in nets}
     if getattr(plan.config, "policy_average", 0):
-        targets[AVERAGE] = nets[plan.algo.ACTOR].clone()
+        targets[AVERAGE] = nets[plan.acts].clone()
     nets |= {name: first.to(device).repeat(members, 1) for name, first in plan.learned.items()}
     scaled = plan.env.normalize_reward
     drifts = getattr(plan.config, "action_noise", None) == "ou"

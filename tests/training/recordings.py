@@ -25,6 +25,13 @@ OFFLINE: dict[str, tuple[str, dict[str, Any]]] = {
     "bc": ("box", {"name": "bc", **_USUAL}),
     "bc of choices": ("discrete", {"name": "bc", "ent_coef": 1e-3, **_USUAL}),
     "bc by likelihood": ("box", {"name": "bc", "loss": "likelihood", **_USUAL}),
+    "td3_bc": ("box", {"name": "td3_bc", **_USUAL}),
+    "iql": ("box", {"name": "iql", **_USUAL}),
+    "iql of choices": ("discrete", {"name": "iql", **_USUAL}),
+    "awac": ("box", {"name": "awac", **_USUAL}),
+    "awac of choices": ("discrete", {"name": "awac", **_USUAL}),
+    "cql": ("box", {"name": "cql", "cql_actions": 3, "cql_lagrange": True, **_USUAL}),
+    "cql of choices": ("discrete", {"name": "cql", **_USUAL}),
 }
 """Algorithms that learn from recorded data, each with its task."""
 SHAPES = {"discrete": (4, Space("discrete", n=2)), "box": (3, Space("box", (1,), low=(-2.0,), high=(2.0,)))}
@@ -54,14 +61,14 @@ def data_of(task: str) -> str:
 
 
 def make_config(kind: str = "bc", seed: int = 0, **changes: dict[str, Any]) -> Config:
-    """A tiny net and four iterations; `changes` go into their sections."""
+    """A tiny net and three iterations; `changes` go into their sections."""
     task, algo = OFFLINE[kind]
     usual: dict[str, dict[str, Any]] = {
         "env": {**TASKS[task][0], "n_envs": 1, "normalize_obs": True},
         "algo": algo,
         "net": {"hidden": [8, 6], "activation": "relu"},
         "data": {"path": data_of(task), "holdout": 0.1},
-        "run": {"max_env_steps": 400, "eval_episodes": 2, "eval_every_env_steps": 200, "checkpoint_every_env_steps": 150},
+        "run": {"max_env_steps": 300, "eval_episodes": 2, "checkpoint_every_env_steps": 100},
     }
     return Config(**{name: {**usual[name], **changes.get(name, {})} for name in usual}, seed=seed)
 

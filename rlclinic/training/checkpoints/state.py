@@ -61,7 +61,7 @@ def name_tensors(static: Static, learner: AnyLearner) -> Named:
 
 def acting_net(static: Mapping[str, Net]) -> str:
     """Which of the replay algorithms' nets acts."""
-    return "q" if "q" in static else "actor"
+    return next(name for name in ("q", "actor", "critic") if name in static)
 
 
 def stand_in(static: Mapping[str, Net], name: str) -> str:

@@ -71,6 +71,11 @@ class Plan:
         return self.algo if self.fast is None else self.fast
 
     @property
+    def acts(self) -> str:
+        """The network that acts: the algorithm's actor, or the critics of choices where it has none."""
+        return self.algo.ACTOR if self.algo.ACTOR in self.nets else "critic"
+
+    @property
     def policy(self) -> Mapping[str, Net]:
         """What is not learned of that which is: the half of a policy that snapshots need to know."""
         return self.nets
@@ -414,7 +419,7 @@ def networks(plan: Plan, learner: Learner, **instead: Tensor) -> Networks:
 def acting_networks(plan: Plan, learner: Learner) -> Networks:
     """What is evaluated and played: the network that acts, or its average, and the learned numbers beside it."""
     beside = {name: flat for name, flat in learner.nets.items() if name not in plan.nets}
-    return Networks(plan.nets, {plan.algo.ACTOR: deployed_weights(plan, learner), **beside})
+    return Networks(plan.nets, {plan.acts: deployed_weights(plan, learner), **beside})
 
 
 def target_networks(plan: Plan, learner: Learner) -> Networks:
@@ -465,7 +470,7 @@ def descend(plan: Plan, learner: Learner, name: str, grad: Tensor, hp: Hyperpara
         and (norm.is_cuda or not optim.all_within(norm, [each["max_grad_norm"] for each in hp.per_member]))
     ):
         grad = optim.clip_by_norm(grad, norm, hp.max_grad_norm)
-    critic = name == "critic"
+    critic = name in ("critic", "value")
     flat, state, rule = learner.nets[name], learner.optimizers[name], plan.optimizers[name]
     if rule.kind == "adam" and not flat.is_cuda:
         rates = [(each.get("value_lr") if critic else None) or each["learning_rate"] for each in hp.per_member]
@@ -501,7 +506,8 @@ def follow(learner: Learner, names: tuple[str, ...], tau: Tensor, active: Tensor
     """Let targets take over a share tau [M, 1] of their networks, in place (Polyak averaging; 1 copies)."""
     share = tau if active is None else torch.where(active, tau, 0.0)
     for name in names:
-        learner.targets[name].lerp_(learner.nets[name], share)
+        if name in learner.targets:
+            learner.targets[name].lerp_(learner.nets[name], share)
 
 
 def average(plan: Plan, learner: Learner, active: Tensor | None) -> None:
@@ -509,12 +515,12 @@ def average(plan: Plan, learner: Learner, active: Tensor | None) -> None:
     if (own := learner.targets.get(AVERAGE)) is not None:
         share = min(1.0, plan.updates_per_cycle / min(plan.config.policy_average, learner.updates))
         follows = own.new_full((len(own), 1), share)
-        own.lerp_(learner.nets[plan.algo.ACTOR], follows if active is None else torch.where(active, follows, 0.0))
+        own.lerp_(learner.nets[plan.acts], follows if active is None else torch.where(active, follows, 0.0))
 
 
 def deployed_weights(plan: Plan, learner: Learner) -> Tensor:
     """The weights that are evaluated and played: what acts, or its average."""
-    return learner.targets.get(AVERAGE, learner.nets[plan.algo.ACTOR])
+    return learner.targets.get(AVERAGE, learner.nets[plan.acts])
 
 
 @torch.no_grad()
