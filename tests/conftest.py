@@ -13,6 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from tests.launch.warm import Warm
+    from tests.postgres import Server
 
 # Before torch and numpy are imported: pytest runs one process per core, and a thread pool in each would fight for them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -114,3 +115,22 @@ def _training_starts_warm(warm: "Warm") -> Iterator[None]:
 
     with used_by_the_launcher(warm):
         yield
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator["Server"]:
+    """A PostgreSQL server for all tests of a process. Each store has its own rows in it."""
+    from tests import postgres
+
+    if postgres.find_binaries() is None:
+        # In continuous integration nothing that can be tested goes untested.
+        (pytest.fail if os.environ.get("RLCLINIC_CI") else pytest.skip)(postgres.MISSING)
+    with postgres.serve() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres(postgres_server: "Server", monkeypatch: pytest.MonkeyPatch) -> "Server":
+    """The queue is in PostgreSQL."""
+    monkeypatch.setenv("RLCLINIC_DB", postgres_server.url)
+    return postgres_server

@@ -12,7 +12,7 @@ from rlclinic.ops.jobs import models, start, worker
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.treat.requests import OptimizeRequest, RaceRequest, SensitivityRequest, TrialRequest
 from rlclinic.runs import disk, jobs, questions, trials
-from rlclinic.runs.database import job_queue
+from rlclinic.runs.database import connections, job_queue
 from rlclinic.runs.store import Store
 from rlclinic.treatment.race import conduct as races
 from rlclinic.treatment.sensitivity import study
@@ -32,7 +32,7 @@ class Killed(BaseException):
 class Blow:
     """Kills before the n-th time that anything is written or begun."""
 
-    WRITES = ((disk, "write"), (disk, "append_line"), (disk, "reserve"), (disk, "point"), (job_queue, "_transaction"))
+    WRITES = ((disk, "write"), (disk, "append_line"), (disk, "reserve"), (disk, "point"), (connections, "transaction"))
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, processes: Processes) -> None:  # noqa: F811
         self.left = 10**9

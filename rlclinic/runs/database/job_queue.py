@@ -1,37 +1,46 @@
-"""The queue of a store, in @jobs/jobs.sqlite: what waits, who does what, and until when they are believed.
+"""The queue of jobs: what waits, who does what, and until when they are believed. In SQLite or PostgreSQL, see `connections`.
 
 A job in the queue is a row and no process. `claim` hands the oldest one that fits to a worker, in one transaction: two workers never
-get the same. Its `attempt` is one more than before, and every later word of the worker must name it, so that one that was paused past
-its lease and another that went on in its place are told apart. job.json stays the readable copy of everything else about a job.
+get the same. Its `attempt` is one more than before, the fencing number: every later word of the worker must name it, so that one that
+was paused past its lease and another that went on in its place are told apart. job.json stays the readable copy of everything else
+about a job.
+
+Jobs of one machine (`host`) are claimed with `claim`, jobs for any worker (host "") with `claim_shared`. Of the latter a lease that
+has run out gives the job back to the queue, after a pause that doubles each time, and ends it as failed after MOST_FAILURES.
 """
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import Final, Literal, NamedTuple
+import os
+import re
+from collections.abc import Callable, Collection
+from typing import Any, Final, Literal, NamedTuple
 
-from rlclinic.errors import RunError
-from rlclinic.runs import disk, jobs
+from rlclinic.errors import RunError, UsageError
+from rlclinic.runs.database import connections
+from rlclinic.runs.database.connections import FILE as FILE
+from rlclinic.runs.database.connections import Transaction
 from rlclinic.runs.store import Store
 
-FILE: Final = "jobs.sqlite"
-LEASE_SECONDS: Final = 30.0
+LEASE_SECONDS = float(os.environ.get("RLCLINIC_LEASE_SECONDS") or 30.0)
 """How long a worker is believed after its last word."""
-State = Literal["queued", "claimed", "finished", "stopped", "lost"]
-
-_SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS job (
-    id TEXT PRIMARY KEY, created REAL NOT NULL, host TEXT NOT NULL, state TEXT NOT NULL,
-    attempt INTEGER NOT NULL DEFAULT 0, lease_ends REAL, stop INTEGER NOT NULL DEFAULT 0
-)
-"""
-# The database's clock: workers on machines whose clocks differ must agree on who is late.
-_NOW: Final = "((julianday('now') - 2440587.5) * 86400.0)"
+MOST_FAILURES: Final = 5
+"""A job that takes so many processes or machines down with it is not tried again."""
+BACKOFF_SECONDS = 1.0
+"""How long a job waits after its first failure; twice as long after each one more."""
+MOST_BACKOFF_SECONDS: Final = 60.0
+RESERVED_SECONDS: Final = 3600.0
+"""How long a start that was never finished keeps its share of the budget."""
+State = Literal["reserved", "queued", "claimed", "finished", "stopped", "failed", "lost"]
+_TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+ANY: Final = ""
+"""The host of a job that any worker may do."""
 
 
 class LeaseLost(RunError):
     """Another worker goes on with the job, or somebody said that it is over: this one must not write any more."""
+
+
+class BudgetSpent(UsageError):
+    """A start would use more than is left."""
 
 
 class Claim(NamedTuple):
@@ -51,73 +60,202 @@ class Row(NamedTuple):
     stop: bool
     late: bool
     """Claimed, and not heard of for longer than a lease."""
+    failures: int = 0
+    reason: str = ""
+    worker: str = ""
+    tags: tuple[str, ...] = ()
+    cores: int = 1
 
 
-def submit(store: Store, id: str, host: str, created: float) -> None:
-    """Put a job into the queue, or back into it: the oldest is the next."""
-    with _transaction(store) as database:
+class Reservation(NamedTuple):
+    """A start before anything is made for it."""
+
+    id: str
+    created: float
+    key: str | None
+    """The same key is the same start."""
+    digest: str
+    env_steps: int = 0
+    """What it may use at most."""
+    limit: int | None = None
+    """What all that is charged may use together; None: this one is not charged."""
+
+
+def reserve(store: Store, wanted: Reservation) -> str:
+    """Take a key and a share of the budget, in one transaction; the id of the job that has the key, which may be an earlier one's."""
+    with connections.transaction(store) as database:
+        # Whoever comes at the same moment waits here, and then sees this one's row.
+        database.execute("INSERT INTO rlclinic_store (id) VALUES (?) ON CONFLICT (id) DO NOTHING", (database.store,))
+        database.execute("UPDATE rlclinic_store SET budget_checks = budget_checks + 1 WHERE id = ?", (database.store,))
+        if wanted.key is not None:
+            asked = "SELECT id, digest FROM rlclinic_job WHERE store = ? AND key = ?"
+            known = database.execute(asked, (database.store, wanted.key)).fetchone()
+            if known is not None and known[1] != wanted.digest:
+                raise UsageError(
+                    f"the idempotency key belongs to another start, job {known[0]}.\n  It cannot be told which of the two is meant.\n"
+                    "  Take another key for another request"
+                )
+            if known is not None:
+                return str(known[0])
+        if wanted.limit is not None:
+            charged = "SELECT coalesce(sum(env_steps), 0) FROM rlclinic_job WHERE store = ? AND charged = 1"
+            left = wanted.limit - int(database.execute(charged, (database.store,)).fetchone()[0])
+            if wanted.env_steps > left:
+                raise BudgetSpent(
+                    f"this may take {wanted.env_steps:,} env steps, and {max(left, 0):,} are left.\n  It would exceed the budget.\n"
+                    "  Make it smaller, or wait until others have ended"
+                )
         database.execute(
-            "INSERT INTO job (id, created, host, state) VALUES (?, ?, ?, 'queued') ON CONFLICT (id) DO UPDATE SET "
-            "state = 'queued', host = excluded.host, stop = 0, lease_ends = NULL",
-            (id, created, host),
+            "INSERT INTO rlclinic_job (store, id, created, host, state, key, digest, env_steps, charged) "
+            "VALUES (?, ?, ?, '', 'reserved', ?, ?, ?, ?)",
+            (
+                *(database.store, wanted.id, wanted.created, wanted.key, wanted.digest),
+                *(wanted.env_steps, int(wanted.limit is not None)),
+            ),
+        )
+    return wanted.id
+
+
+def submit(store: Store, id: str, host: str, created: float, *, tags: Collection[str] = (), cores: int = 1) -> None:
+    """Put a job into the queue, or back into it: the oldest is the next."""
+    with connections.transaction(store) as database:
+        database.execute(
+            "INSERT INTO rlclinic_job (store, id, created, host, state, tags, cores) VALUES (?, ?, ?, ?, 'queued', ?, ?) "
+            "ON CONFLICT (store, id) DO UPDATE SET state = 'queued', host = excluded.host, tags = excluded.tags, cores = excluded.cores, "
+            "stop = 0, lease_ends = NULL, due = 0, failures = 0, reason = ''",
+            (database.store, id, created, host, "".join(f",{tag}," for tag in check_tags(tags)), cores),
         )
 
 
 def claim(store: Store, host: str, fits: Callable[[str], bool]) -> Claim | None:
     """The oldest job of this machine, if it fits; None if there is none, or it must wait. Nobody overtakes."""
-    if not _path(store).exists():
+    if not connections.exists(store):
         return None
-    with _transaction(store) as database:
-        asked = "SELECT id, attempt FROM job WHERE state = 'queued' AND host = ? ORDER BY created, id LIMIT 1"
-        row = database.execute(asked, (host,)).fetchone()
-        if row is None or not fits(row[0]):
-            return None
-        database.execute(
-            f"UPDATE job SET state = 'claimed', attempt = attempt + 1, lease_ends = {_NOW} + ? WHERE id = ?", (LEASE_SECONDS, row[0])
-        )
-        return Claim(row[0], row[1] + 1)
+    with connections.transaction(store) as database:
+        row = database.execute(
+            "SELECT id, attempt FROM rlclinic_job WHERE store = ? AND state = 'queued' AND host = ? ORDER BY created, id LIMIT 1 "
+            + database.skip_locked,
+            (database.store, host),
+        ).fetchone()
+        return None if row is None or not fits(row[0]) else _take(database, row[0], row[1], host)
+
+
+def claim_shared(store: Store, worker: str, *, tags: Collection[str] = (), cores: int, free: int) -> Claim | None:
+    """The oldest job that a worker with these tags and so many cores can do, if it has them free; None: it must wait.
+
+    A job that needs more cores than there are takes all of them. A small one does not overtake a large one that this worker could do:
+    it would let the large one wait forever.
+    """
+    # Tags are kept as ",a,,b,": what is left without those of the worker is what it lacks.
+    lacking, tags = "tags", check_tags(tags)
+    for _ in tags:
+        lacking = f"replace({lacking}, ?, '')"
+    with connections.transaction(store) as database:
+        row = database.execute(
+            f"SELECT id, attempt, cores FROM rlclinic_job WHERE store = ? AND state = 'queued' AND host = '' AND due <= {database.now} "
+            f"AND {lacking} = '' ORDER BY created, id LIMIT 1 {database.skip_locked}",
+            (database.store, *(f",{tag}," for tag in tags)),
+        ).fetchone()
+        return None if row is None or min(row[2], cores) > free else _take(database, row[0], row[1], worker)
+
+
+def _take(database: Transaction, id: str, attempt: int, worker: str) -> Claim:
+    database.execute(
+        f"UPDATE rlclinic_job SET state = 'claimed', attempt = ?, worker = ?, lease_ends = {database.now} + ? WHERE store = ? AND id = ?",
+        (attempt + 1, worker, LEASE_SECONDS, database.store, id),
+    )
+    return Claim(id, attempt + 1)
 
 
 def renew(store: Store, claimed: Claim) -> bool:
     """Say that a worker still works; whether it was asked to stop. LeaseLost if the job is no longer its own."""
-    with _transaction(store) as database:
-        told = database.execute(
-            f"UPDATE job SET lease_ends = {_NOW} + ? WHERE id = ? AND attempt = ? AND state = 'claimed' RETURNING stop",
-            (LEASE_SECONDS, *claimed),
+    with connections.transaction(store) as database:
+        row = database.execute(
+            f"UPDATE rlclinic_job SET lease_ends = {database.now} + ? WHERE store = ? AND id = ? AND attempt = ? AND state = 'claimed' "
+            "RETURNING stop",
+            (LEASE_SECONDS, database.store, *claimed),
         ).fetchone()
-    if told is None:
+    if row is None:
         raise LeaseLost(f"job {claimed.id} is somebody else's by now.\n  Two would write to the same runs.\n  This one stops")
-    return bool(told[0])
+    return bool(row[0])
 
 
-def finish(store: Store, claimed: Claim, state: State = "finished") -> bool:
-    """Close a job; False if it is no longer this worker's."""
-    with _transaction(store) as database:
+def finish(store: Store, claimed: Claim, state: State = "finished", *, used: int | None = None, reason: str = "") -> bool:
+    """Close a job, which gives back what it reserved and did not use; False if it is no longer this worker's."""
+    with connections.transaction(store) as database:
         changed = database.execute(
-            "UPDATE job SET state = ?, lease_ends = NULL WHERE id = ? AND attempt = ? AND state IN ('claimed', 'queued')",
-            (state, *claimed),
+            "UPDATE rlclinic_job SET state = ?, lease_ends = NULL, env_steps = coalesce(?, env_steps), reason = ? "
+            "WHERE store = ? AND id = ? AND attempt = ? AND state IN ('claimed', 'queued')",
+            (state, used, reason, database.store, *claimed),
         ).rowcount
     return changed == 1
 
 
+def release(store: Store, claimed: Claim, reason: str, *, failed: bool = False) -> State | None:
+    """Give a job back to the queue: at once if its worker only leaves, after a pause if it failed. What became of it; None: not ours."""
+    with connections.transaction(store) as database:
+        asked = "SELECT failures, stop FROM rlclinic_job WHERE store = ? AND id = ? AND attempt = ? AND state = 'claimed' "
+        row = database.execute(asked + database.locked, (database.store, *claimed)).fetchone()
+        return None if row is None else _give_back(database, claimed, row[0] + failed, bool(row[1]), reason)
+
+
+def settle(store: Store) -> list[Row]:
+    """Give jobs back whose worker was not heard of for longer than a lease; those that ended thereby: failed too often, or stopped."""
+    ended = []
+    with connections.transaction(store) as database:
+        late = (
+            f"SELECT id, attempt, failures, stop FROM rlclinic_job WHERE store = ? AND state = 'claimed' AND host = '' "
+            f"AND lease_ends < {database.now} {database.skip_locked}"
+        )
+        for id, attempt, failures, stop in database.execute(late, (database.store,)).fetchall():
+            state = _give_back(database, Claim(id, attempt), failures + 1, bool(stop), "its worker was not heard of any more")
+            if state != "queued":
+                ended.append(id)
+        database.execute(
+            f"UPDATE rlclinic_job SET state = 'lost', env_steps = 0, key = NULL WHERE store = ? AND state = 'reserved' "
+            f"AND created < {database.now} - ?",
+            (database.store, RESERVED_SECONDS),
+        )
+    return [row for row in list_rows(store) if row.id in ended] if ended else []
+
+
+def _give_back(database: Transaction, claimed: Claim, failures: int, stop: bool, reason: str) -> State:
+    state: State = "stopped" if stop else "failed" if failures >= MOST_FAILURES else "queued"
+    if state == "failed":
+        reason = f"failed {failures} times, the last time: {reason}"
+    pause = min(BACKOFF_SECONDS * 2.0 ** (failures - 1), MOST_BACKOFF_SECONDS) if failures else 0.0
+    database.execute(
+        f"UPDATE rlclinic_job SET state = ?, failures = ?, reason = ?, lease_ends = NULL, due = {database.now} + ? "
+        "WHERE store = ? AND id = ? AND attempt = ?",
+        (state, failures, reason, pause, database.store, *claimed),
+    )
+    return state
+
+
 def ask_stop(store: Store, id: str) -> State | None:
     """Ask for a job to end: one that waits never begins, of one that is claimed the worker is told with its next word."""
-    if not _path(store).exists():
+    if not connections.exists(store):
         return None
-    with _transaction(store) as database:
-        changed = database.execute(
-            "UPDATE job SET stop = 1, state = iif(state = 'queued', 'stopped', state) WHERE id = ? RETURNING state", (id,)
+    with connections.transaction(store) as database:
+        row = database.execute(
+            "UPDATE rlclinic_job SET stop = 1, state = CASE WHEN state = 'queued' THEN 'stopped' ELSE state END "
+            "WHERE store = ? AND id = ? RETURNING state",
+            (database.store, id),
         ).fetchone()
-    return None if changed is None else changed[0]
+    return None if row is None else row[0]
 
 
 def list_rows(store: Store) -> list[Row]:
     """Every job of the queue, in its order."""
-    if not _path(store).exists():
+    if not connections.exists(store):
         return []
-    with _transaction(store) as database:
-        rows = database.execute(f"SELECT id, host, state, attempt, stop, coalesce(lease_ends < {_NOW}, 0) FROM job ORDER BY created, id")
-        return [Row(id, host, state, attempt, bool(stop), bool(late)) for id, host, state, attempt, stop, late in rows]
+    with connections.transaction(store) as database:
+        rows = database.execute(
+            f"SELECT id, host, state, attempt, stop, coalesce(lease_ends < {database.now}, 1 = 0), failures, reason, worker, tags, cores "
+            "FROM rlclinic_job WHERE store = ? ORDER BY created, id",
+            (database.store,),
+        ).fetchall()
+    return [_row(row) for row in rows]
 
 
 def find_claim(store: Store, id: str) -> Claim | None:
@@ -126,23 +264,16 @@ def find_claim(store: Store, id: str) -> Claim | None:
     return None if row is None else Claim(row.id, row.attempt)
 
 
-def _path(store: Store) -> Path:
-    return jobs.folder(store) / FILE
+def _row(values: Any) -> Row:
+    id, host, state, attempt, stop, late, failures, reason, worker, tags, cores = values
+    return Row(id, host, state, attempt, bool(stop), bool(late), failures, reason, worker, tuple(tags.split(",")[1::2]), cores)
 
 
-@contextmanager
-def _transaction(store: Store) -> Iterator[sqlite3.Connection]:
-    """One at a time, on all processes: what is read in it is still so when it is written."""
-    with disk.guarded(jobs.folder(store)):
-        jobs.folder(store).mkdir(parents=True, exist_ok=True)
-    try:
-        with closing(sqlite3.connect(_path(store), timeout=30.0, isolation_level=None)) as database:
-            database.execute("BEGIN IMMEDIATE")
-            database.execute(_SCHEMA)
-            yield database
-            database.execute("COMMIT")
-    except sqlite3.Error as error:
-        raise RunError(
-            f"the queue {_path(store)} cannot be used: {error}.\n  Nothing was started.\n"
-            "  If it is damaged, remove it: job.json of every job stays, and what waited is queued again"
-        ) from error
+def check_tags(tags: Collection[str]) -> list[str]:
+    """Tags in their order, each once."""
+    for tag in tags:
+        if not _TAG.fullmatch(tag):
+            raise UsageError(
+                f"{tag!r} is no tag.\n  Nothing was queued or claimed.\n  Letters, digits, and . _ - after the first, 64 at most"
+            )
+    return sorted(set(tags))

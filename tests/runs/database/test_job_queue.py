@@ -1,22 +1,46 @@
-"""The queue as its workers see it: one gets each job, a late one is told apart, nothing is lost with a process."""
+"""The queue as its workers see it, in SQLite and in PostgreSQL: one gets each job, a late one is told apart, nothing is lost."""
 
 import multiprocessing
+import os
+import signal
+import sqlite3
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rlclinic.errors import RunError
-from rlclinic.runs.database import job_queue
-from rlclinic.runs.database.job_queue import Claim, LeaseLost
+from rlclinic.errors import RunError, UsageError
+from rlclinic.runs.database import connections, job_queue
+from rlclinic.runs.database.job_queue import BudgetSpent, Claim, LeaseLost, Reservation
 from rlclinic.runs.store import Store
+from tests.postgres import PASSWORD, Server
 
 HOST = "here"
+ODD = "x'; DROP TABLE rlclinic_job; --%s ? \\ \""
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made = Store(tmp_path / "runs")
+    if request.param == "postgresql":
+        request.getfixturevalue("postgres")
+        connections.migrate(made)
+    yield made
+    connections.forget()
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def local(tmp_path: Path) -> Store:
     return Store(tmp_path / "runs")
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases and pauses of a fraction of a second."""
+    monkeypatch.setattr(job_queue, "LEASE_SECONDS", 0.15)
+    monkeypatch.setattr(job_queue, "BACKOFF_SECONDS", 0.01)
 
 
 def submit(store: Store, *ids: str) -> None:
@@ -83,22 +107,256 @@ def test_a_request_to_stop_ends_what_waits_and_reaches_who_works(store: Store) -
     assert job_queue.ask_stop(store, "nobody") is None
 
 
-def test_a_queue_that_is_damaged_is_said_so(store: Store) -> None:
-    submit(store, "a")
-    (store.root / "@jobs" / job_queue.FILE).write_bytes(b"not a database" * 100)
+def test_a_queue_that_is_damaged_is_said_so(local: Store) -> None:
+    submit(local, "a")
+    (local.root / "@jobs" / job_queue.FILE).write_bytes(b"not a database" * 100)
     with pytest.raises(RunError, match="cannot be used"):
-        take(store)
+        take(local)
+
+
+def test_a_queue_of_the_first_version_goes_on(local: Store) -> None:
+    (local.root / "@jobs").mkdir(parents=True)
+    database = sqlite3.connect(local.root / "@jobs" / job_queue.FILE)
+    database.execute("CREATE TABLE job (id TEXT PRIMARY KEY, created REAL, host TEXT, state TEXT, attempt INT, lease_ends REAL, stop INT)")
+    database.execute("INSERT INTO job VALUES ('a', 1.0, 'here', 'queued', 4, NULL, 0)")
+    database.commit()
+    database.close()
+    assert take(local) == Claim("a", 5)
 
 
 def test_workers_at_the_same_moment_share_the_jobs(store: Store) -> None:
-    submit(store, *(f"j{number}" for number in range(40)))
-    with multiprocessing.get_context("spawn").Pool(4) as pool:
-        shares = pool.map(_take_all, [str(store.root)] * 4)
-    assert sorted(id for share in shares for id in share) == sorted(f"j{number}" for number in range(40))
+    ids = [f"j{number:02}" for number in range(40)]
+    for place, id in enumerate(ids):
+        job_queue.submit(store, id, "", float(place))
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        shares = pool.map(_take_all, [str(store.root)] * 2)
+    assert sorted(id for share in shares for id in share) == ids
 
 
 def _take_all(root: str) -> list[str]:
     ids = []
-    while (claimed := take(Store(Path(root)))) is not None:
+    while (claimed := share(Store(Path(root)))) is not None:
         ids.append(claimed.id)
     return ids
+
+
+# ── jobs for any worker ──
+
+
+def share(store: Store, worker: str = "w", tags: tuple[str, ...] = (), cores: int = 4, free: int = 4) -> Claim | None:
+    return job_queue.claim_shared(store, worker, tags=tags, cores=cores, free=free)
+
+
+def state(store: Store, id: str) -> str:
+    return next(row.state for row in job_queue.list_rows(store) if row.id == id)
+
+
+def test_a_worker_gets_only_jobs_whose_tags_it_has(store: Store) -> None:
+    job_queue.submit(store, "both", "", 1.0, tags=["gpu", "large"])
+    job_queue.submit(store, "gpu", "", 2.0, tags=["gpu"])
+    job_queue.submit(store, "plain", "", 3.0)
+    assert share(store) == Claim("plain", 1)
+    assert share(store, tags=("gpu", "other")) == Claim("gpu", 1)
+    assert share(store, tags=("larg", "gpu")) is None
+    assert share(store, tags=("large", "gpu")) == Claim("both", 1)
+
+
+@pytest.mark.parametrize("tag", ["", ",", "a,b", ODD, "-x", "x" * 65, "\udcff"])
+def test_what_is_no_tag_is_refused_before_anything_is_asked(store: Store, tag: str) -> None:
+    with pytest.raises(UsageError, match="no tag"):
+        job_queue.submit(store, "a", "", 1.0, tags=[tag])
+    with pytest.raises(UsageError, match="no tag"):
+        share(store, tags=(tag,))
+
+
+def test_a_small_job_does_not_overtake_a_large_one_and_one_that_is_too_large_takes_all(store: Store) -> None:
+    job_queue.submit(store, "large", "", 1.0, cores=64)
+    job_queue.submit(store, "small", "", 2.0, cores=1)
+    assert share(store, cores=4, free=3) is None
+    assert share(store, cores=4, free=4) == Claim("large", 1)
+
+
+def test_jobs_of_a_machine_and_of_other_stores_are_not_for_any_worker(store: Store, tmp_path: Path) -> None:
+    submit(store, "a")
+    other = Store(tmp_path / "other")
+    job_queue.submit(other, "b", "", 1.0)
+    assert share(store) is None
+    assert take(store) == Claim("a", 1)
+
+
+@pytest.mark.usefixtures("short")
+def test_who_was_paused_past_its_lease_cannot_say_anything_any_more(store: Store) -> None:
+    job_queue.submit(store, "a", "", 1.0)
+    paused = share(store)
+    assert paused == Claim("a", 1)
+    time.sleep(0.3)
+    assert job_queue.settle(store) == []
+    time.sleep(0.05)
+    assert share(store, "other") == Claim("a", 2)
+    with pytest.raises(LeaseLost):
+        job_queue.renew(store, paused)
+    assert not job_queue.finish(store, paused)
+    assert job_queue.release(store, paused, "late") is None
+    assert [(row.worker, row.failures) for row in job_queue.list_rows(store)] == [("other", 1)]
+
+
+@pytest.mark.usefixtures("short")
+def test_a_job_that_fails_every_time_ends_as_failed_and_says_why(store: Store) -> None:
+    job_queue.submit(store, "poison", "", 1.0)
+    ends = []
+    for _ in range(job_queue.MOST_FAILURES):
+        while (claimed := share(store)) is None:
+            time.sleep(0.02)
+        ends.append(job_queue.release(store, claimed, "killed by SIGKILL", failed=True))
+    assert ends == ["queued"] * (job_queue.MOST_FAILURES - 1) + ["failed"]
+    assert job_queue.list_rows(store)[0].reason == "failed 5 times, the last time: killed by SIGKILL"
+    time.sleep(0.3)
+    assert share(store) is None
+
+
+def test_a_job_waits_longer_after_every_failure_but_not_after_its_worker_left(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_queue, "BACKOFF_SECONDS", 60.0)
+    job_queue.submit(store, "a", "", 1.0)
+    first = share(store)
+    assert first is not None
+    assert job_queue.release(store, first, "its worker leaves") == "queued"
+    second = share(store)
+    assert second == Claim("a", 2)
+    assert job_queue.release(store, second, "killed", failed=True) == "queued"
+    assert share(store) is None
+
+
+@pytest.mark.usefixtures("short")
+def test_a_stop_during_a_claim_ends_the_job_whoever_hears_it_first(store: Store) -> None:
+    for id in ("told", "left", "killed"):
+        job_queue.submit(store, id, "", 1.0)
+    claims = {claimed.id: claimed for _ in range(3) if (claimed := share(store)) is not None}
+    for id in claims:
+        assert job_queue.ask_stop(store, id) == "claimed"
+    assert job_queue.renew(store, claims["told"])
+    assert job_queue.release(store, claims["left"], "its worker leaves") == "stopped"
+    time.sleep(0.3)
+    assert {row.id for row in job_queue.settle(store)} == {"told", "killed"}
+    assert [row.state for row in job_queue.list_rows(store)] == ["stopped"] * 3
+    assert share(store) is None
+
+
+def test_the_same_key_is_the_same_start_and_another_request_with_it_is_refused(store: Store) -> None:
+    assert job_queue.reserve(store, Reservation("a", 1.0, "key", "digest")) == "a"
+    assert job_queue.reserve(store, Reservation("b", 2.0, "key", "digest")) == "a"
+    assert job_queue.reserve(store, Reservation("c", 2.0, None, "digest")) == "c"
+    with pytest.raises(UsageError, match="another start, job a"):
+        job_queue.reserve(store, Reservation("d", 3.0, "key", "another"))
+    assert share(store) is None
+    job_queue.submit(store, "a", "", 1.0)
+    assert share(store) == Claim("a", 1)
+
+
+def test_the_last_of_the_budget_is_given_once_to_many_who_ask_at_the_same_moment(store: Store) -> None:
+    answers: list[str] = []
+
+    def ask(number: int) -> None:
+        try:
+            answers.append(job_queue.reserve(store, Reservation(f"j{number}", 1.0, None, "", env_steps=60, limit=100)))
+        except BudgetSpent:
+            answers.append("spent")
+        finally:
+            connections.forget()
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers)[1:] == ["spent"] * 5
+
+
+def test_what_a_job_did_not_use_is_given_back_and_people_are_not_charged(store: Store) -> None:
+    job_queue.reserve(store, Reservation("person", 1.0, None, "", env_steps=10**12))
+    job_queue.reserve(store, Reservation("a", 1.0, None, "", env_steps=100, limit=100))
+    job_queue.submit(store, "a", "", 1.0)
+    with pytest.raises(BudgetSpent, match="0 are left"):
+        job_queue.reserve(store, Reservation("b", 2.0, None, "", env_steps=1, limit=100))
+    claimed = share(store)
+    assert claimed is not None
+    job_queue.finish(store, claimed, used=30)
+    assert job_queue.reserve(store, Reservation("c", 2.0, None, "", env_steps=70, limit=100)) == "c"
+
+
+def test_a_start_that_was_never_finished_does_not_keep_its_share_forever(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_queue.reserve(store, Reservation("a", 1.0, "key", "", env_steps=100, limit=100))
+    job_queue.settle(store)
+    assert state(store, "a") == "lost"
+    assert job_queue.reserve(store, Reservation("b", time.time(), "key", "", env_steps=100, limit=100)) == "b"
+    job_queue.settle(store)
+    assert state(store, "b") == "reserved"
+
+
+def test_whatever_is_in_a_field_stays_a_value(store: Store) -> None:
+    assert job_queue.reserve(store, Reservation(ODD, 1.0, ODD, ODD)) == ODD
+    job_queue.submit(store, ODD, "", 1.0)
+    claimed = share(store, ODD)
+    assert claimed == Claim(ODD, 1)
+    assert not job_queue.renew(store, claimed)
+    assert job_queue.release(store, claimed, ODD, failed=True) == "queued"
+    assert job_queue.ask_stop(store, ODD) == "stopped"
+    (row,) = job_queue.list_rows(store)
+    assert (row.id, row.worker, row.reason) == (ODD, ODD, ODD)
+
+
+# ── the server ──
+
+
+def test_a_password_is_never_said(postgres: Server, local: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    connections.migrate(local)
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    odd = [
+        postgres.url.replace(str(postgres.folder), "/nowhere"),
+        postgres.url.replace("clinic:", "nobody:"),
+        postgres.url + "&bogus=1",
+        f"postgresql://u:{PASSWORD}@host:port/db",
+        f"postgresql://u:{PASSWORD}@[::1/db",
+        f"postgres//u:{PASSWORD}@h",
+    ]
+    for url in odd:
+        monkeypatch.setenv(connections.VARIABLE, url)
+        with pytest.raises((RunError, UsageError)) as caught:
+            job_queue.list_rows(local)
+        chain: BaseException | None = caught.value
+        while chain is not None:
+            assert PASSWORD not in str(chain)
+            chain = None if chain.__suppress_context__ else chain.__cause__ or chain.__context__
+    with pytest.raises(UsageError, match="command lines") as refused:
+        connections.choose(postgres.url)
+    assert PASSWORD not in str(refused.value)
+    monkeypatch.setenv(connections.VARIABLE, postgres.url)
+    assert PASSWORD not in connections.describe(local)
+
+
+def test_a_database_without_tables_says_what_to_type(postgres: Server, local: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(connections.VARIABLE, postgres.url.replace("/postgres?", "/template1?"))
+    with pytest.raises(RunError, match="no tables"):
+        job_queue.list_rows(local)
+
+
+def test_a_connection_that_the_server_closed_is_opened_anew(postgres: Server, local: Store) -> None:
+    connections.migrate(local)
+    job_queue.submit(local, "a", "", 1.0)
+    with connections.transaction(local) as database:
+        pid = database.execute("SELECT pg_backend_pid()").fetchone()[0]
+    os.kill(pid, signal.SIGTERM)
+    time.sleep(0.2)
+    assert share(local) == Claim("a", 1)
+
+
+def test_a_client_that_is_paused_in_the_middle_of_a_change_does_not_stop_the_others(postgres: Server, local: Store) -> None:
+    connections.migrate(local)
+    for id in ("a", "b"):
+        job_queue.submit(local, id, "", 1.0)
+    with connections.transaction(local) as database:
+        database.execute("UPDATE rlclinic_job SET stop = 0 WHERE store = ? AND id = 'a'", (database.store,))
+        taken: list[Claim | None] = []
+        other = threading.Thread(target=lambda: taken.append(share(local)))
+        other.start()
+        other.join(5)
+    assert taken == [Claim("b", 1)]

@@ -1,0 +1,360 @@
+"""Where the queue of jobs is kept: SQLite in the store, or PostgreSQL where RLCLINIC_DB says so. One set of statements for both.
+
+RLCLINIC_DB is not set        @jobs/jobs.sqlite of the store; whoever starts a job on this machine also makes its process
+RLCLINIC_DB=sqlite            the same file; `rlclinic worker` makes the processes, and takes a job up again when one was killed
+RLCLINIC_DB=postgresql://…    a database that workers on many machines share; the run folders lie where all of them can reach them
+
+A password belongs into the variable, PGPASSWORD or ~/.pgpass: it never gets into a command line, a row, a file or a message.
+"""
+
+import os
+import re
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from urllib.parse import quote, urlsplit
+
+from rlclinic.actions import Action
+from rlclinic.errors import RunError, UsageError
+from rlclinic.runs import disk, jobs
+from rlclinic.runs.store import Store
+
+if TYPE_CHECKING:
+    import psycopg
+
+VARIABLE: Final = "RLCLINIC_DB"
+FILE: Final = "jobs.sqlite"
+IDENTITY: Final = "store.json"
+"""In @jobs: the name of a store in a database that many stores share. Its path may differ from machine to machine."""
+CONNECT_SECONDS: Final = 5
+# A client that is paused in the middle must not hold others up: the server ends its transaction.
+_BEGIN: Final = (
+    "BEGIN; SET LOCAL lock_timeout = '5s'; SET LOCAL statement_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '10s'"
+)
+_MIGRATION_LOCK: Final = 7_285_246
+_NEWER: Final = "the tables of the database were made by a newer rlclinic.\n  It cannot be told what they mean.\n  Upgrade this one"
+_NAME: Final = re.compile(r"[0-9a-f]{16}")
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
+    (
+        """CREATE TABLE rlclinic_job (
+            store TEXT NOT NULL, id TEXT NOT NULL, created DOUBLE PRECISION NOT NULL, host TEXT NOT NULL, state TEXT NOT NULL,
+            attempt INTEGER NOT NULL DEFAULT 0, lease_ends DOUBLE PRECISION, stop INTEGER NOT NULL DEFAULT 0,
+            key TEXT, digest TEXT NOT NULL DEFAULT '', tags TEXT NOT NULL DEFAULT '', cores INTEGER NOT NULL DEFAULT 1,
+            due DOUBLE PRECISION NOT NULL DEFAULT 0, failures INTEGER NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '',
+            env_steps BIGINT NOT NULL DEFAULT 0, charged INTEGER NOT NULL DEFAULT 0, worker TEXT NOT NULL DEFAULT '',
+            PRIMARY KEY (store, id)
+        )""",
+        "CREATE UNIQUE INDEX rlclinic_job_key ON rlclinic_job (store, key)",
+        "CREATE INDEX rlclinic_job_state ON rlclinic_job (store, state, created)",
+        "CREATE TABLE rlclinic_store (id TEXT PRIMARY KEY, budget_checks BIGINT NOT NULL DEFAULT 0)",
+    ),
+)
+"""The steps to today's tables: a step that was published never changes, the next one is added."""
+COLUMNS: Final = (
+    *("store", "id", "created", "host", "state", "attempt", "lease_ends", "stop", "key", "digest", "tags", "cores", "due"),
+    *("failures", "reason", "env_steps", "charged", "worker"),
+)
+
+
+class Rows(Protocol):
+    """What a statement gave."""
+
+    @property
+    def rowcount(self) -> int: ...
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+
+
+class Transaction(NamedTuple):
+    """Statements that hold together. They are written once, with `?` for every value: no value ever becomes a part of one."""
+
+    connection: Any
+    postgres: bool
+    store: str
+    """The name of the store in this database."""
+
+    @property
+    def now(self) -> str:
+        """The database's clock in Unix seconds: workers on machines whose clocks differ must agree on who is late."""
+        return "extract(epoch FROM clock_timestamp())::float8" if self.postgres else "((julianday('now') - 2440587.5) * 86400.0)"
+
+    @property
+    def skip_locked(self) -> str:
+        """Rows that somebody else changes at this moment are passed over. In SQLite there is nobody else meanwhile."""
+        return "FOR UPDATE SKIP LOCKED" if self.postgres else ""
+
+    @property
+    def locked(self) -> str:
+        """Nobody else changes these rows until the end of the transaction."""
+        return "FOR UPDATE" if self.postgres else ""
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> Rows:
+        rows: Rows = self.connection.execute(statement.replace("?", "%s") if self.postgres else statement, tuple(values))
+        return rows
+
+
+def url() -> str | None:
+    """The URL of the PostgreSQL database; None: the store's own file."""
+    given = os.environ.get(VARIABLE, "").strip()
+    if not given or given == "sqlite":
+        return None
+    if not given.startswith(("postgresql://", "postgres://")) or not _readable(given):
+        raise UsageError(
+            f"{VARIABLE} is neither sqlite nor the URL of a PostgreSQL database.\n  Nobody knows where the queue is.\n"
+            f"  Type: export {VARIABLE}=postgresql://USER@HOST/DATABASE"
+        )
+    return given
+
+
+def _readable(given: str) -> bool:
+    try:
+        parts = urlsplit(given)
+        return parts.port is None or bool(parts.path)
+    except ValueError:
+        return False
+
+
+def shared() -> bool:
+    """Whether jobs are for any worker of the database, and not for the machine that starts them."""
+    return bool(os.environ.get(VARIABLE, "").strip())
+
+
+def choose(given: str | None) -> None:
+    """Take the database that an option names, for this process and its children."""
+    if given is None:
+        return
+    if ":" in given.partition("://")[2].rpartition("@")[0] or "password" in given:
+        raise UsageError(
+            "--db has a password in it.\n  Everybody on this machine can read the command lines of all processes.\n"
+            f"  Put the whole URL into the variable {VARIABLE}, or the password into PGPASSWORD or ~/.pgpass"
+        )
+    os.environ[VARIABLE] = given
+    url()
+
+
+def describe(store: Store) -> str:
+    """Where the queue is, without anything that is secret."""
+    given = url()
+    if given is None:
+        return str(path(store))
+    parts = urlsplit(given)
+    user = f"{parts.username}@" if parts.username else ""
+    port = re.search(r":(\d+)$", parts.netloc)
+    return f"postgresql://{user}{parts.hostname or ''}{port[0] if port else ''}{parts.path}"
+
+
+def path(store: Store) -> Path:
+    """The SQLite file of a store."""
+    return jobs.folder(store) / FILE
+
+
+def exists(store: Store) -> bool:
+    """Whether there is something to ask: a store without jobs has no file, and gets none by being asked."""
+    return url() is not None or path(store).exists()
+
+
+@contextmanager
+def transaction(store: Store) -> Iterator[Transaction]:
+    """All of the block, or nothing of it."""
+    given = url()
+    with _sqlite(store) if given is None else _postgres(store, given) as opened:
+        yield opened
+
+
+def forget() -> None:
+    """Close this thread's connection, where it has one."""
+    _local.kept = None
+
+
+def migrate(store: Store) -> tuple[int, int]:
+    """Bring the tables up to date; the version that they had, and the one that they have."""
+    given = url()
+    if given is None:
+        with _sqlite(store):
+            return len(MIGRATIONS), len(MIGRATIONS)
+    with _told(store, given), closing(_connect(given)) as connection:
+        opened = Transaction(connection, True, "")
+        opened.execute(_BEGIN)
+        opened.execute("SELECT pg_advisory_xact_lock(?)", (_MIGRATION_LOCK,))
+        before = _version(opened)
+        if before > len(MIGRATIONS):
+            raise RunError(_NEWER)
+        _upgrade(opened, before)
+        opened.execute("COMMIT")
+    return before, len(MIGRATIONS)
+
+
+def identify(store: Store) -> str:
+    """The name of a store in a shared database; made when it is first needed."""
+    file = jobs.folder(store) / IDENTITY
+    if (record := disk.read_json(file)) is None:
+        with disk.guarded(file), tempfile.TemporaryDirectory(dir=_make_folder(store)) as folder:
+            made = Path(folder) / IDENTITY
+            disk.write_json(made, {"id": os.urandom(8).hex()}, sync=True)
+            # A link is made by one alone, also where the file system has no locks: the others take what is there.
+            with suppress(FileExistsError):
+                file.hardlink_to(made)
+        record = disk.read_json(file) or {}
+    if not _NAME.fullmatch(name := str(record.get("id"))):
+        raise RunError(f"{file} is damaged.\n  The store has no name in the database.\n  Put back the one from a backup")
+    return name
+
+
+def _make_folder(store: Store) -> Path:
+    folder = jobs.folder(store)
+    with disk.guarded(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+# ── SQLite ──
+
+
+@contextmanager
+def _sqlite(store: Store) -> Iterator[Transaction]:
+    """One at a time, on all processes: what is read in it is still so when it is written."""
+    _make_folder(store)
+    try:
+        with closing(sqlite3.connect(path(store), timeout=30.0, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            opened = Transaction(connection, False, "")
+            if (version := _version(opened)) != len(MIGRATIONS):
+                _upgrade(opened, version)
+            yield opened
+            connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise RunError(
+            f"the queue {path(store)} cannot be used: {error}.\n  Nothing was started.\n"
+            "  If it is damaged, remove it: job.json of every job stays, and what waited is queued again"
+        ) from error
+
+
+# ── PostgreSQL ──
+
+
+class _Kept:
+    """A connection that is closed when its thread ends, or when nobody needs it any more."""
+
+    def __init__(self, connection: "psycopg.Connection[Any]", given: str) -> None:
+        self.connection, self.opened_for = connection, (os.getpid(), given)
+
+    def __del__(self) -> None:
+        if self.opened_for[0] == os.getpid():
+            self.connection.close()
+
+
+_local = threading.local()
+"""A connection for every thread: opening one costs more than all that is asked through it. A forked process opens its own."""
+
+
+@contextmanager
+def _postgres(store: Store, given: str) -> Iterator[Transaction]:
+    name = identify(store)
+    with _told(store, given):
+        opened = Transaction(_begin(given), True, name)
+        try:
+            yield opened
+            opened.connection.execute("COMMIT")
+        except BaseException:
+            # A kill of the server in the middle ends the transaction by itself.
+            forget()
+            opened.connection.close()
+            raise
+
+
+def _begin(given: str) -> "psycopg.Connection[Any]":
+    """A connection in a new transaction. One that broke since it was last used is opened anew: nothing was asked of it yet."""
+    import psycopg
+
+    kept: _Kept | None = getattr(_local, "kept", None)
+    if kept is not None and kept.opened_for == (os.getpid(), given):
+        try:
+            kept.connection.execute(_BEGIN)
+        except psycopg.Error:
+            forget()
+        else:
+            return kept.connection
+    connection = _connect(given)
+    connection.execute(_BEGIN)
+    if (version := _version(Transaction(connection, True, ""))) != len(MIGRATIONS):
+        connection.close()
+        if version > len(MIGRATIONS):
+            raise RunError(
+                "the tables of the database were made by a newer rlclinic.\n  It cannot be told what they mean.\n  Upgrade this one"
+            )
+        raise RunError("the database has no tables of this rlclinic yet.\n  There is no queue.\n  Make them: ", Action("db migrate"))
+    _local.kept = _Kept(connection, given)
+    return connection
+
+
+def _connect(given: str) -> "psycopg.Connection[Any]":
+    try:
+        import psycopg
+        from psycopg import conninfo
+    except ImportError:
+        raise UsageError(
+            f"{VARIABLE} names a PostgreSQL database, and psycopg is not installed.\n  The queue cannot be reached.\n"
+            "  Type: pip install 'rlclinic[postgres]'"
+        ) from None
+    settings = conninfo.conninfo_to_dict(given)
+    settings = {"connect_timeout": CONNECT_SECONDS, "application_name": "rlclinic", "tcp_user_timeout": 10_000, **settings}
+    # Prepared statements belong to a connection of the server, and a pooler may hand out another one each time.
+    return psycopg.connect("", autocommit=True, prepare_threshold=None, **settings)  # type: ignore[arg-type]
+
+
+@contextmanager
+def _told(store: Store, given: str) -> Iterator[None]:
+    """Say what is wrong with the database without saying its password: messages of the driver may quote the URL."""
+    try:
+        import psycopg
+    except ImportError:
+        _connect(given)
+        raise
+    try:
+        yield
+    except psycopg.Error as error:
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise RunError(
+            f"the database {describe(store)} cannot be used: {_hide(said, given)}.\n  Nothing was changed, as far as is known.\n"
+            "  See that it runs and can be reached, then try again"
+        ) from None
+
+
+def _hide(text: str, given: str) -> str:
+    password = urlsplit(given).password
+    for secret in (given, password, quote(password) if password else None, os.environ.get("PGPASSWORD")):
+        if secret:
+            text = text.replace(secret, "***")
+    # A URL that is cut or changed in a message.
+    return re.sub(r"//[^\s@\"]*@", "//***@", text)
+
+
+# ── tables ──
+
+
+def _version(opened: Transaction) -> int:
+    known = (
+        "SELECT to_regclass('rlclinic_version')" if opened.postgres else "SELECT name FROM sqlite_master WHERE name = 'rlclinic_version'"
+    )
+    row = opened.execute(known).fetchone()
+    return int(opened.execute("SELECT version FROM rlclinic_version").fetchone()[0]) if row is not None and row[0] is not None else 0
+
+
+def _upgrade(opened: Transaction, version: int) -> None:
+    for statements in MIGRATIONS[version:]:
+        for statement in statements:
+            opened.execute(statement)
+    if version == 0:
+        opened.execute("CREATE TABLE rlclinic_version (version INTEGER NOT NULL)")
+        opened.execute("INSERT INTO rlclinic_version (version) VALUES (0)")
+        if not opened.postgres and opened.execute("SELECT name FROM sqlite_master WHERE name = 'job'").fetchone() is not None:
+            # The table of the first versions, of one machine.
+            first = "id, created, host, state, attempt, lease_ends, stop"
+            opened.execute(f"INSERT INTO rlclinic_job (store, {first}) SELECT '', {first} FROM job")
+            opened.execute("DROP TABLE job")
+    opened.execute("UPDATE rlclinic_version SET version = ?", (len(MIGRATIONS),))

