@@ -75,6 +75,30 @@ def soft_actor(series: Mapping[str, Shape] | None = None, **changes: Any) -> His
     return changed(changed(base("sac-healthy")[0], settings={"spec.return_range": None}, threshold=-1.0), series, **changes)
 
 
+def imitator(series: Mapping[str, Shape] | None = None, **changes: Any) -> History:
+    """An unsolved run of DAgger on Pendulum: eight rounds of 200 steps, as they went, but for a threshold that it misses."""
+    run, steps = base("pd-healthy")[0], np.arange(200.0, 1601.0, 200.0)
+    rounds = {
+        RETURN: [-1100.0, -1250.0, -900.0, -600.0, -350.0, -200.0, -170.0, -160.0],
+        "val/roll/ep_rew_mean": [-1450.0, -920.0, -760.0, -550.0, -300.0, -190.0, -165.0, -155.0],
+        "train/loss/imitation": [0.007, 0.047, 0.058, 0.069, 0.066, 0.06, 0.055, 0.05],
+        "train/imitation/queries": [200.0, 400.0, 600.0, 800.0, 1000.0, 1200.0, 1400.0, 1600.0],
+        "train/imitation/unanswered": [0.0] * 8,
+        "train/imitation/expert_share": [1.0] + [0.0] * 7,
+        "train/imitation/asked_share": [1.0] * 8,
+        "train/imitation/disagreement": [0.25, 1.0, 0.7, 0.5, 0.3, 0.15, 0.1, 0.08],
+        "train/imitation/policy_state_error": [1.0, 1.0, 0.7, 0.5, 0.3, 0.15, 0.1, 0.08],
+        "train/imitation/first_round_error": [0.01, 0.03, 0.03, 0.04, 0.04, 0.04, 0.04, 0.04],
+        "train/imitation/label_is_executed": [0.0] * 8,
+        "train/imitation/passes": [320.0, 160.0, 107.0, 80.0, 64.0, 53.0, 50.0, 50.0],
+        "train/hp/policy_noise": [0.0] * 8,
+    }
+    settings = {"algo.name": "dagger", "algo.beta": 0.0, "algo.policy_noise": 0.0, "algo.n_epochs": 50, "run.eval_episodes": 20}
+    made = {name: make(steps, values, name) for name, values in rounds.items()}
+    whole = replace(run, series=made, settings=settings, algo="dagger", threshold=-1.0, env_steps=1600, max_env_steps=1600)
+    return changed(whole, series, **changes)
+
+
 def foreign(series: Mapping[str, Shape] | None = None, **changes: Any) -> History:
     """`unsolved` as another framework would have logged it: without sentinels."""
     run = unsolved()

@@ -182,7 +182,13 @@ def _budget_of(queries: str | None) -> dict[str, int]:
     total = int(rounds) * int(steps)
     if not total:
         raise UsageError(Argument("queries", queries), " is no question at all.\n  Type for example: ", Argument("queries", "8x200"))
-    return {"env.n_envs": 1, "algo.train_freq": int(steps), "algo.max_queries": total, "run.max_env_steps": total}
+    return {
+        "env.n_envs": 1,
+        "algo.train_freq": int(steps),
+        "algo.max_queries": total,
+        "run.max_env_steps": total,
+        "run.eval_every_env_steps": int(steps),
+    }
 
 
 def _change(config: Config, changes: Sequence[str]) -> Config:

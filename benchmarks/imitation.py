@@ -1,0 +1,165 @@
+"""Imitation on Pendulum: DAgger beside cloning, rules that ask less, and whether planted faults are named.
+
+python -m benchmarks.imitation
+
+The expert is a rule that pumps energy and then balances (about -145 here). Every arm has 8 rounds of 200 steps and 8 seeds as one cohort;
+a policy's score is the mean of 20 episodes of its own after the last round. Cloning is the same loop with the expert acting throughout.
+Faults are planted one at a time into DAgger, three seeds each; a diagnosis counts where its first cause is the fault's. Arms that are
+done are kept in build/, so that the measurement goes on where it stopped.
+"""
+
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from benchmarks import provenance
+from rlclinic import stats
+from rlclinic.config import load
+from rlclinic.ops.diagnose.diagnose import examine_group
+from rlclinic.runs.record import Group
+from rlclinic.runs.store import Store
+from rlclinic.training.__main__ import train_runs
+from rlclinic.training.imitation import labels
+
+COMMAND = "python -m benchmarks.imitation"
+ENV = "Pendulum-v1"
+ROUNDS, STEPS = 8, 200
+ARMS: dict[str, dict[str, Any]] = {
+    "cloning": {"variant": "dagger", "settings": ["algo.beta=1"]},
+    "dagger": {"variant": "dagger", "settings": []},
+    "dagger, beta falls over 15 rounds": {
+        "variant": "dagger",
+        "settings": [
+            "run.max_env_steps=1600",
+            'algo.beta={"start": 1, "end": 0, "schedule": "piecewise", "points": [[0, 1], [1, 0.4667]]}',
+        ],
+    },
+    "safe_dagger": {"variant": "safe_dagger", "settings": []},
+    "ensemble_dagger": {"variant": "ensemble_dagger", "settings": []},
+    "thrifty_dagger": {"variant": "thrifty_dagger", "settings": []},
+}
+FAULTS: dict[str, tuple[str, list[str]]] = {
+    "expert-drives": ("expert", ["algo.beta=0.95"]),
+    "labels-are-own-actions": ("expert", []),
+    "old-rounds-dropped": ("expert", ["algo.keep_rounds=1"]),
+    "too-few-passes": ("expert", ["algo.n_epochs=0", "algo.gradient_steps=15"]),
+    "noisy-policy-collects": ("expert", ["algo.policy_noise=1"]),
+    "expert-inconsistent": ("undecided", ["algo.repeat_queries=0.1"]),
+    "mixture-scored": ("expert", ["algo.beta=0.5", "run.eval_episodes=0"]),
+}
+_draw = np.random.default_rng(0)
+
+
+def expert(obs: Any) -> list[float]:
+    """Pump energy until the pendulum is nearly up, then hold it there."""
+    cosine, sine, speed = map(float, obs)
+    angle = math.atan2(sine, cosine)
+    if abs(angle) < 0.6 and abs(speed) < 4:
+        return [-(12 * angle + 3 * speed)]
+    return [2 * (5 - speed * speed / 6 - 5 * cosine) * math.copysign(1.0, speed)]
+
+
+def undecided(obs: Any) -> list[float]:
+    """The same, thrown off by half of the range."""
+    return [expert(obs)[0] + float(_draw.normal(0.0, 2.0))]
+
+
+@contextmanager
+def own_actions_stored() -> Iterator[None]:
+    """The classic mistake: what was executed is stored as the label."""
+    kept = labels.add
+
+    def add(into: labels.Labels, transitions: Any, sent: Any, told: dict[str, Any]) -> None:
+        own = ~told["by_expert"]
+        mine = own if sent.dim() == own.dim() else own.unsqueeze(-1)
+        told["label"] = mine * sent + ~mine * told["label"]
+        told["error"] = told["error"].masked_fill(own, 0.0)
+        kept(into, transitions, sent, told)
+
+    with mock.patch.object(labels, "add", add):
+        yield
+
+
+def train(folder: Path, variant: str, who: str, settings: list[str], seeds: int, rounds: int) -> Group:
+    """One arm as one cohort."""
+    total = rounds * STEPS
+    usual = [f"algo.train_freq={STEPS}", f"run.max_env_steps={total}", f"run.eval_every_env_steps={STEPS}", "run.eval_episodes=20"]
+    config = load(f"{ENV}:{variant}", [*usual, f"algo.expert={Path(__file__)}:{who}", *settings]).config
+    group = Store(folder).create_group([config.model_copy(update={"seed": seed}) for seed in range(seeds)])
+    train_runs(group.runs)
+    return group
+
+
+def measure(name: str, arm: dict[str, Any], seeds: int, rounds: int) -> dict[str, Any]:
+    """The last evaluation and the number of questions of every seed; kept for the next time."""
+    place = provenance.SCRATCH / "imitation" / f"{name.replace(' ', '-').replace(',', '')}-{seeds}-{rounds}"
+    record = place / "measured.json"
+    if not record.exists():
+        shutil.rmtree(place, ignore_errors=True)
+        group = train(place / "runs", arm["variant"], "expert", arm["settings"], seeds, rounds)
+        returns = [float(run.evaluations[1][-1]) for run in group.runs]
+        asked = [sum(int(data.beside["queries"].sum()) for data in labels.read(run.path)) for run in group.runs]
+        record.write_text(json.dumps({"returns": returns, "queries": asked}))
+    measured: dict[str, Any] = json.loads(record.read_text())
+    returns, asked = measured["returns"], measured["queries"]
+    print(f"{name}: {np.mean(returns):.0f} {[round(each) for each in returns]}, {np.mean(asked):.0f} questions")
+    return measured
+
+
+def name_fault(fault: str, seeds: int, rounds: int) -> str:
+    """The first cause that a diagnosis of a group with the fault names."""
+    place = provenance.SCRATCH / "imitation" / f"fault-{fault}-{seeds}-{rounds}"
+    record = place / "named.txt"
+    if not record.exists():
+        shutil.rmtree(place, ignore_errors=True)
+        who, settings = FAULTS.get(fault, ("expert", []))
+        with own_actions_stored() if fault == "labels-are-own-actions" else nullcontext():
+            group = train(place / "runs", "dagger", who, settings, seeds, rounds)
+        examined = examine_group(group)
+        record.write_text("nothing" if examined is None else examined.diagnosis.causes[0].id)
+    print(f"planted {fault}: named {record.read_text()}")
+    return record.read_text()
+
+
+def main() -> None:
+    """Measure all arms, then all faults."""
+    quick = provenance.parser(__doc__).parse_args().quick
+    seeds, rounds = (2, 2) if quick else (8, ROUNDS)
+    rows: list[dict[str, Any]] = []
+
+    def add(what: str, unit: str, value: float, better: str, bar: float | None = None, stretch: float | None = None, **more: Any) -> None:
+        limits = {"better": better, "bar": bar, "stretch": stretch}
+        rows.append({"what": what, "unit": unit, "value": value, **limits, "command": COMMAND, **more})
+
+    arms = {name: measure(name, arm, seeds, rounds) for name, arm in ARMS.items()}
+    bars = {"dagger": (-250.0, -180.0)}
+    for name, measured in arms.items():
+        returns = np.array(measured["returns"])
+        what = f"{ENV}, {rounds} rounds of {STEPS} labels, {seeds} seeds: return of {name}"
+        interval = list(stats.bootstrap_interval(returns, np.mean))
+        add(what, "", float(returns.mean()), "higher", *bars.get(name, (None, None)), interval=interval)
+    best = float(np.mean(arms["dagger"]["returns"]))
+    for name in ("safe_dagger", "ensemble_dagger", "thrifty_dagger"):
+        asked = 100 * float(np.mean(arms[name]["queries"]) / np.mean(arms["dagger"]["queries"]))
+        behind = 100 * (best - float(np.mean(arms[name]["returns"]))) / abs(best)
+        held = name != "thrifty_dagger"
+        add(f"questions of {name}, of dagger's", "%", asked, "lower", *((50.0, 25.0) if held else (None, None)))
+        add(f"return of {name} below dagger's", "%", behind, "lower", 15.0 if held else None)
+    named = {fault: name_fault(fault, min(seeds, 3), rounds) for fault in FAULTS}
+    right = 100 * sum(fault == first for fault, first in named.items()) / len(named)
+    wrong = "; ".join(f"{fault}: {first}" for fault, first in named.items() if fault != first)
+    add("planted faults that the first cause names", "%", right, "higher", 80.0, 92.0, **({"note": wrong} if wrong else {}))
+    healthy = name_fault("none", min(seeds, 3), rounds)
+    add(f"false alarms without a fault: its first cause is {healthy}", "%", 100.0 * (healthy in FAULTS), "lower", 2.0, 0.5)
+    provenance.write("imitation", rows, provenance.provenance(COMMAND), quick)
+
+
+if __name__ == "__main__":
+    main()
