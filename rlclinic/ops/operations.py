@@ -446,6 +446,20 @@ OPERATIONS: Final = (
         request="status.requests.AdjustRequest",
     ),
     Operation(
+        "status.label.get_question",
+        "read",
+        http=("GET /runs/{run}/question",),
+        absent={"cli": "`label` shows it", "mcp": "a person is asked; an agent can be the program of a `command:`"},
+    ),
+    Operation(
+        "status.label.answer_question",
+        "write",
+        "label",
+        http=("POST /runs/{run}/question",),
+        absent={"mcp": "a person is asked; an agent can be the program of a `command:`"},
+        request="status.requests.LabelRequest",
+    ),
+    Operation(
         "jobs.audited.adopt_trial", "write", "adopt", "adopt", ("POST /trials/{id}/adopt",), "Adopt", request="treat.requests.AdoptRequest"
     ),
     Operation(

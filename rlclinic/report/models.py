@@ -236,6 +236,24 @@ class EvaluationResult(Result):
 # ── data ──
 
 
+class LabelQuestion(Result):
+    """What a run asks a person."""
+
+    run: str
+    training: bool
+    """Whether the run, or its group, still trains."""
+    id: str | None = None
+    """None: nothing is asked now."""
+    observation: list[float] = []
+    round: int | None = None
+    step: int | None = None
+    env: int | None = None
+    choices: int | None = None
+    """How many there are to choose from; None where an action is numbers between bounds."""
+    low: list[float] | None = None
+    high: list[float] | None = None
+
+
 class DataWritten(Result):
     """A dataset that was collected or converted."""
 

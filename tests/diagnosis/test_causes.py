@@ -144,7 +144,14 @@ KINDS = {
     "nothing wrong": {"healthy", "no-reference"},
     "cannot tell": {"too-early", "no-return"},
     "symptom": {"unknown", "not-finite", "run-failed", "unlucky-seed", "values-run-away", "dead-units", "exploration-collapsed"}
-    | {"actor-saturated", "updates-too-small", "critic-explains-nothing", "progress-without-effect", "evaluation-mismatch"},
+    | {
+        "actor-saturated",
+        "updates-too-small",
+        "critic-explains-nothing",
+        "progress-without-effect",
+        "evaluation-mismatch",
+        "more-labels-hurt",
+    },
 }
 
 

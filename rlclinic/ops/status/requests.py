@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from rlclinic.ops.request import RUN_ID, SELECTOR, SET, STEPS, Change, EnvSteps, Http, Mcp, Request, as_changes
+from rlclinic.ops.request import RUN_ID, SELECTOR, SET, STEPS, Change, Cli, EnvSteps, Http, Mcp, Request, as_changes
 
 NAME = r"^[A-Za-z0-9@][A-Za-z0-9._@~-]{0,80}$"
 """A run or group as an address has it: no path is one."""
@@ -30,6 +30,19 @@ class StopRequest(Request):
         Mcp("run_id", "Run, group, trial, search, study or job; @running stops everything that trains.", default=...),
     ] = "@running"
     """A run or group: id, unique prefix, @last, @last~1, @best, @running."""
+
+
+class LabelRequest(Request):
+    """Answer what a run asks its expert, who is a person."""
+
+    target: Annotated[str, SELECTOR] = "@running"
+    """A run or group: id, unique prefix, @last, @running."""
+    action: Annotated[list[float], Cli("--action", "-a", metavar="NUMBER"), Http(default=..., min_length=1, max_length=1_000)] = Field(
+        default_factory=list
+    )
+    """The action, without a dialogue: a choice, or as many numbers as the environment takes. Repeatable."""
+    id: Annotated[str | None, Http(max_length=100)] = None
+    """The question that is answered; none: whichever waits."""
 
 
 class AdjustRequest(Request):

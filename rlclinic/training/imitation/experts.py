@@ -72,7 +72,10 @@ def make(config: Config, env: VecEnv, runs: Path, say: Callable[[str], None], st
             Action("train", config.name or f"{config.env.id}:{config.algo.name}", expert="RUN|my.py:function|person"),
         )
     if name == PERSON:
-        return Expert(name, lambda obs, index, question: labelling.wait(question.run, question.place, obs[index].tolist(), stops))
+        spec = env.action
+        bounded = spec.low is not None and spec.high is not None
+        bounds = {"low": spec.low.tolist(), "high": spec.high.tolist()} if bounded else {"choices": spec.sizes[0]}  # type: ignore[union-attr]
+        return Expert(name, lambda obs, index, question: labelling.wait(question.run, question.place, obs[index].tolist(), stops, **bounds))
     if name.startswith(trust.COMMAND):
         program = Program(name.removeprefix(trust.COMMAND), config.algo.answer_seconds, say)  # type: ignore[union-attr]
         return Expert(name, lambda obs, index, question: program.ask(obs[index], question), close=program.close)

@@ -1,4 +1,4 @@
-"""`rlclinic status`, `stop` and `adjust`: how runs stand, what to expect of them, whom to tell, and changing them as they train."""
+"""`rlclinic status`, `stop`, `adjust` and `label`: how runs stand, what to expect, whom to tell, and changing them as they train."""
 
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rlclinic.ops.status.alerts import Alerts
-    from rlclinic.ops.status.requests import AdjustRequest, StatusRequest, StopRequest
-    from rlclinic.report.models import StatusReport
+    from rlclinic.ops.status.requests import AdjustRequest, LabelRequest, StatusRequest, StopRequest
+    from rlclinic.report.models import LabelQuestion, StatusReport
 
 LIVE = ("running", "queued")
+ASK_SECONDS = 0.1
+"""How often `label` looks for the next question."""
 
 
 def register(app: typer.Typer) -> None:
@@ -23,6 +25,7 @@ def register(app: typer.Typer) -> None:
     options.command(app, requests="status.requests", cls=WithEvents)(status)
     options.command(app, requests="status.requests")(stop)
     options.command(app, requests="status.requests")(adjust)
+    options.command(app, requests="status.requests")(label)
 
 
 class WithEvents(options.RequestCommand):
@@ -95,6 +98,77 @@ def adjust(request: "AdjustRequest", as_json: options.Json = False) -> None:
 
     result = audited.adjust_run(request.target, request.changes, request.runs_dir, by=console.person())
     console.print_json(result) if as_json else results.print_requested(result, "set ")
+
+
+def label(request: "LabelRequest", as_json: options.Json = False) -> None:
+    """Say what to do in the states that a run in training asks about. Leave with q: it waits for you."""
+    from rlclinic.ops.status.label import answer_question, get_question
+    from rlclinic.serve.cli import console
+
+    if request.action or as_json:
+        found = answer_question(request) if request.action else get_question(request.target, request.runs_dir)
+        console.print_json(found) if as_json else typer.echo(f"answered; {found.run} asks {found.id or 'nothing'} now")
+        return
+    answered = 0
+    while True:
+        question = get_question(request.target, request.runs_dir)
+        if question.id is None:
+            if not question.training:
+                typer.echo(f"{question.run} asks nothing and does not train; {answered} answered")
+                return
+            time.sleep(ASK_SECONDS)
+            continue
+        typer.echo(_describe_question(question))
+        try:
+            typed = input("> ").strip()
+        except EOFError:
+            typed = "q"
+        if typed in ("q", "quit"):
+            typer.echo(f"{answered} answered. {question.run} waits; go on with: rlclinic label {question.run}")
+            return
+        action = _read_action(question, typed)
+        if action is None:
+            typer.echo("  that is no action here")
+            continue
+        answer_question(request.model_copy(update={"action": action, "id": question.id, "target": question.run}))
+        answered += 1
+
+
+KEYS = {"a": 0, "s": 1, "d": 2}
+"""Of one number: its lowest, its middle, its highest."""
+
+
+def _describe_question(question: "LabelQuestion") -> str:
+    """The state as numbers with a bar each, and what can be answered."""
+    widest = max((abs(number) for number in question.observation), default=1.0) or 1.0
+    bars = [f"  [{index}] {number:>10.4g}  {_bar(number / widest)}" for index, number in enumerate(question.observation[:40])]
+    if question.choices is not None:
+        how = f"0 to {question.choices - 1}"
+    else:
+        low, high = question.low or [], question.high or []
+        keys = " (a: lowest, s: middle, d: highest)" if len(low) == 1 else ""
+        how = "numbers " + " ".join(f"{least:g}..{most:g}" for least, most in zip(low, high, strict=True)) + keys
+    title = f"{question.run} · round {question.round} · step {question.step} · env {question.env}"
+    return "\n".join([title, *bars, f"  {how}, q to leave"])
+
+
+def _bar(share: float) -> str:
+    """A bar to the left or to the right of a middle line."""
+    filled = "█" * round(10 * abs(share))
+    return f"{filled:>10}│" if share < 0 else f"{'':>10}│{filled}"
+
+
+def _read_action(question: "LabelQuestion", typed: str) -> list[float] | None:
+    low, high = question.low or [], question.high or []
+    if question.choices is None and len(low) == 1 and typed in KEYS:
+        return [(low[0], (low[0] + high[0]) / 2, high[0])[KEYS[typed]]]
+    try:
+        numbers = [float(part) for part in typed.replace(",", " ").split()]
+    except ValueError:
+        return None
+    wanted = 1 if question.choices is not None else len(low)
+    fits = len(numbers) == wanted and (question.choices is None or (numbers[0].is_integer() and 0 <= numbers[0] < question.choices))
+    return numbers if fits else None
 
 
 def _event(text: str) -> tuple[str, str]:

@@ -7,9 +7,10 @@ from starlette.concurrency import run_in_threadpool
 
 from rlclinic.ops.jobs import audited
 from rlclinic.ops.jobs.audited import Stopped
-from rlclinic.ops.status.requests import AdjustRequest, StatusRequest
+from rlclinic.ops.status import label
+from rlclinic.ops.status.requests import AdjustRequest, LabelRequest, StatusRequest
 from rlclinic.ops.status.status import get_training_status
-from rlclinic.report.models import Requested, StatusReport
+from rlclinic.report.models import LabelQuestion, Requested, StatusReport
 from rlclinic.serve.http.bodies import takes_body, takes_query
 from rlclinic.serve.http.context import By, Here, Id, Named, answer_with_etag, find_group, find_run
 
@@ -48,6 +49,19 @@ def stop_job(here: Here, by: By, id: Id) -> Stopped:
 def adjust_run(here: Here, by: By, run: Named, request: AdjustRequest) -> Requested:
     """Change numbers of a run while it trains (learning_rate, ent_coef, …); recorded, and replayed by a resume."""
     return audited.adjust_run(find_run(here, run).id, request.changes, here.root, by=by)
+
+
+@router.get("/runs/{run}/question", response_model=LabelQuestion, tags=["runs"])
+def get_question(here: Here, run: Named) -> LabelQuestion:
+    """What a run asks its expert, who is a person; without an id where nothing is asked."""
+    return label.get_question(find_run(here, run).id, here.root)
+
+
+@router.post("/runs/{run}/question", response_model=LabelQuestion, tags=["runs"])
+@takes_body
+def answer_question(here: Here, run: Named, request: LabelRequest) -> LabelQuestion:
+    """Answer it, and hear what is asked next, if it is asked at once."""
+    return label.answer_question(request.model_copy(update={"target": find_run(here, run).id}))
 
 
 @router.post("/groups/{group}/adjust", response_model=Requested, tags=["groups"])
