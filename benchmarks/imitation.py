@@ -36,10 +36,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "dagger": {"variant": "dagger", "settings": []},
     "dagger, beta falls over 15 rounds": {
         "variant": "dagger",
-        "settings": [
-            "run.max_env_steps=1600",
-            'algo.beta={"start": 1, "end": 0, "schedule": "piecewise", "points": [[0, 1], [1, 0.4667]]}',
-        ],
+        "settings": ['algo.beta={"start": 1, "end": 0.4667, "schedule": "linear"}'],
     },
     "safe_dagger": {"variant": "safe_dagger", "settings": []},
     "ensemble_dagger": {"variant": "ensemble_dagger", "settings": []},

@@ -201,8 +201,11 @@ class Program:
         return self._process
 
     def _code(self) -> str:
-        code = None if self._process is None else self._process.poll()
-        return "" if code is None else f" with exit code {code}"
+        if self._process is None:
+            return ""
+        with contextlib.suppress(subprocess.TimeoutExpired):  # its output ends a moment before it does
+            return f" with exit code {self._process.wait(1.0)}"
+        return ""
 
     def close(self) -> None:
         """End the command and what it has started."""

@@ -66,7 +66,9 @@ def test_a_program_that_cannot_be_started_is_tried_a_few_times_only(monkeypatch:
     assert len(said) == experts.RESTARTS + 1
 
 
-def test_a_command_that_nobody_approved_is_not_run(command: str) -> None:
+def test_a_command_that_nobody_approved_is_not_run(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(trust.TRUST, raising=False)
+    monkeypatch.setenv(trust.STATE, str(tmp_path))
     with pytest.raises(Untrusted):
         Program(command, 1.0, print)
 
