@@ -4,15 +4,16 @@
     python -m benchmarks.lint --held-out "after the repair"     all styles; the look at the held-out ones is recorded in looks.json
     python -m benchmarks.lint --second "after the repair"       also the second held-out set, whose misses are never listed; recorded, too
     python -m benchmarks.lint --third "after the repair"        also the third set; of its sealed half nothing but totals is ever shown
+    python -m benchmarks.lint --fourth "after the repair"       also the fourth set; of its held-out half nothing but totals is ever shown
     python -m benchmarks.lint --misses                          also lists what was not found, of the styles that were looked at
     python -m benchmarks.lint --folder cleanrl=DIR sb3=DIR      also alarms, crashes and seconds a file over code of others
 
 Pinned for the rows in docs/benchmarks.md: CleanRL at fe8d8a03, and the source distributions of stable-baselines3 2.9.2, sb3-contrib 2.9.2,
 tianshou 2.0.1, d3rlpy 2.8.1 and cleanrl 0.4.8 (pip download --no-deps --no-binary :all:), in one row as "five RL packages".
 
-A fault is found if one of the checks that `mutants.FAULTS` names for it (for the third set: any check) speaks on one of the lines where
-the fault may be reported, and does not say the same of the clean script. A false alarm is a finding of medium level or more on a clean
-script; findings of low level are counted apart.
+A fault is found if one of the checks that `mutants.FAULTS` names for it (for the third and fourth set: any check) speaks on one of the
+lines where the fault may be reported, and does not say the same of the clean script. A false alarm is a finding of medium level or more
+on a clean script; findings of low level are counted apart.
 """
 
 import json
@@ -20,11 +21,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks import provenance
-from benchmarks.lint import mutants, second, third
+from benchmarks.lint import fourth, mutants, second, third
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import linter
@@ -56,10 +58,20 @@ def check(name: str, text: str) -> Checked:
     return Checked(findings, crashes, time.process_time() - began)
 
 
+@cache
+def check_clean(script: str) -> Checked:
+    """A script without a fault."""
+    return check(script, mutants.text_of(script))
+
+
 def is_found(mutant: mutants.Mutant) -> bool:
     """Whether the fault is reported, on its line, by a check that is meant for it."""
-    accepted = mutants.FAULTS[mutant.fault] if mutant.style not in third.STYLES else tuple(each.id for each in checks.checks("COD"))
-    before = {(each.rule, each.evidence[0].text) for each in check(mutant.script, mutants.text_of(mutant.script)).findings}
+    accepted = (
+        mutants.FAULTS[mutant.fault]
+        if mutant.style not in (*third.STYLES, *fourth.STYLES)
+        else tuple(each.id for each in checks.checks("COD"))
+    )
+    before = {(each.rule, each.evidence[0].text) for each in check_clean(mutant.script).findings}
     return any(
         each.rule in accepted and int(each.evidence[0].numbers["line"]) in mutant.lines and (each.rule, each.evidence[0].text) not in before
         for each in check(mutant.script, mutant.text).findings
@@ -73,7 +85,7 @@ def alarms(findings: list[Finding]) -> list[Finding]:
 
 def measure(styles: tuple[str, ...], kind: str, misses: bool) -> Iterator[dict[str, Any]]:
     """The rows of some styles: faults found, and alarms on their clean scripts."""
-    planted = [mutant for mutant in (*mutants.MUTANTS, *second.MUTANTS, *third.load()) if mutant.style in styles]
+    planted = [mutant for mutant in (*mutants.MUTANTS, *second.MUTANTS, *third.load(), *fourth.load()) if mutant.style in styles]
     found = [mutant for mutant in planted if is_found(mutant)]
     by_style = {style: f"{sum(m.style == style for m in found)} of {sum(m.style == style for m in planted)}" for style in styles}
     yield {
@@ -85,7 +97,7 @@ def measure(styles: tuple[str, ...], kind: str, misses: bool) -> Iterator[dict[s
             said = sorted({f"{each.rule}@{int(each.evidence[0].numbers['line'])}" for each in check("script", mutant.text).findings})
             print(f"  missed {mutant.script} {mutant.fault} lines {sorted(mutant.lines)}: {' '.join(said)} | {mutant.wrong.strip()[:90]!r}")
     scripts = [script for script in mutants.clean() if script.partition("/")[0] in styles]
-    checked = {script: check(script, mutants.text_of(script)) for script in scripts}
+    checked = {script: check_clean(script) for script in scripts}
     cries = [each for one in checked.values() for each in alarms(one.findings)]
     for script, one in checked.items() if misses else ():
         for each in one.findings:
@@ -158,6 +170,7 @@ def main() -> None:
     parser.add_argument("--held-out", metavar="WHY", help="look at the held-out styles, too, and record it")
     parser.add_argument("--second", metavar="WHY", help="look at the second held-out set, too, and record it")
     parser.add_argument("--third", metavar="WHY", help="look at the third set, too, and record it")
+    parser.add_argument("--fourth", metavar="WHY", help="look at the fourth set, too, and record it")
     parser.add_argument("--misses", action="store_true", help="list what was not found and what was said of clean code")
     parser.add_argument("--folder", nargs="*", default=[], metavar="NAME=DIR[,DIR]", help="code of others; docs/benchmarks.md says which")
     parser.add_argument("--processes", type=int, default=2, help="for --folder")
@@ -176,6 +189,14 @@ def main() -> None:
         opened, sealed = list(measure(third.OPEN, "third set, open", args.misses)), list(measure(third.SEALED, "third set, sealed", False))
         record_look(f"third set, open half: {args.third}", opened[0])
         record_look(f"third set, sealed half: {args.third}", sealed[0])
+        rows += opened + sealed
+    if args.fourth:
+        opened, sealed = (
+            list(measure(fourth.OPEN, "fourth set, open", args.misses)),
+            list(measure(fourth.HELD_OUT, "fourth set, held-out", False)),
+        )
+        record_look(f"fourth set, open half: {args.fourth}", opened[0])
+        record_look(f"fourth set, held-out half: {args.fourth}", sealed[0])
         rows += opened + sealed
     for given in args.folder:
         name, _, folders = given.partition("=")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.lint import mutants, second, third
+from benchmarks.lint import fourth, mutants, second, third
 from benchmarks.lint.__main__ import alarms, check, is_found
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import lint_code
@@ -15,7 +15,7 @@ from rlclinic.errors import UsageError
 
 def test_there_are_scripts_of_six_styles_and_enough_faults_in_both_halves() -> None:
     assert len(mutants.clean()) >= 40
-    styles = {*mutants.DEVELOPMENT, *mutants.HELD_OUT, *second.STYLES, *third.STYLES}
+    styles = {*mutants.DEVELOPMENT, *mutants.HELD_OUT, *second.STYLES, *third.STYLES, *fourth.STYLES}
     assert {script.partition("/")[0] for script in mutants.clean()} == styles
     assert len(mutants.DEVELOPMENT) == len(mutants.HELD_OUT) == 3
     for half in (mutants.DEVELOPMENT, mutants.HELD_OUT):
@@ -30,6 +30,14 @@ def test_a_fault_is_one_edit_that_leaves_python_and_says_its_line(style: str) ->
             ast.parse(mutant.text)
             assert mutant.lines, mutant
             assert all(mutant.text.count(mark) in (1, 2) for mark in mutant.at), mutant
+
+
+def test_faults_of_the_fourth_set_change_their_script_and_leave_python() -> None:
+    for mutant in fourth.load():
+        assert mutant.right in mutants.text_of(mutant.script), mutant
+        ast.parse(mutant.text)
+        assert mutant.lines, mutant
+        assert all(mark in mutant.text for mark in mutant.at), mutant
 
 
 def test_faults_name_checks_that_exist() -> None:

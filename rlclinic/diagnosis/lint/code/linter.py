@@ -18,6 +18,8 @@ LONGEST_WAIVED: Final = 8
 """Lines of a statement on which the mark is looked for; a whole loop or class is not waived by one inside it."""
 SAID_ONCE: Final = frozenset({"COD101"})
 """Checks whose finding is said for the first file of a folder only."""
+SAID_BY_ANOTHER: Final = {"COD122": ("COD121", "COD123"), "COD210": ("COD206",), "COD406": ("COD405",)}
+"""Checks whose formulas see the same mistake from another side: they are silent where those speak."""
 _TESTS: Final = re.compile(r"(^|[/\\])(tests?[/\\][^/\\]*|conftest|test_[^/\\]*|[^/\\]*_test)\.py$")
 _WAIVED: Final = re.compile(r"#\s*rlclinic:\s*ignore\b((?:[,\s]+[A-Z]{3}\d{3})*)")
 
@@ -58,7 +60,7 @@ def lint_code(target: str, *, select: Sequence[str] | None = None, ignore: Seque
             skipped.append(Skipped(file=source.name, why=str(reason).splitlines()[0]))
             continue
         lines += source.text.count("\n")
-        findings += [finding for question in asked for finding in examine(question, script)]
+        findings += [finding for question in asked for finding in _examine_quietly(question, script)]
     ordered = sorted(findings, key=lambda finding: (-finding.severity.rank, finding.run, finding.evidence[0].numbers["line"], finding.rule))
     ordered = _say_once(ordered)
     return CodeLint(
@@ -93,15 +95,27 @@ def parse(source: Source) -> Script:
         ) from reason
 
 
+def _examine_quietly(check: Check, script: Script) -> list[Finding]:
+    """What a check says; nothing, where it fails on code that nobody thought of."""
+    try:
+        return examine(check, script)
+    except Exception:  # noqa: BLE001 — a finding less is better than a lint that ends in the middle
+        return []
+
+
 def examine(check: Check, script: Script) -> list[Finding]:
     """What one check says about one script, each place once."""
     seen: set[tuple[int, int]] = set()
     findings = []
+    cleared = semantics.cleared(check.id, script)
     for spot in check.function(script):
-        if position(spot.node) not in seen and not _is_waived(check, script, spot):
+        if position(spot.node) not in seen and position(spot.node)[0] not in cleared and not _is_waived(check, script, spot):
             seen.add(position(spot.node))
             findings.append(_finding(check, script, spot))
     lines = {line for line, _ in seen}
+    others = [each for each in checks.checks("COD") if each.id in SAID_BY_ANOTHER.get(check.id, ())]
+    if any(True for each in others for _ in each.function(script)):
+        return findings
     for spot in semantics.spots(check.id, script):
         if position(spot.node)[0] not in lines and not _is_waived(check, script, spot):
             lines.add(position(spot.node)[0])

@@ -34,7 +34,7 @@ _CONTAINERS: Final = frozenset({"ModuleList", "ModuleDict", "ParameterList"})
 class Symbol:
     """A value: what it is made of, and where."""
 
-    __slots__ = ("args", "copy_of", "data", "free", "guards", "keys", "node", "op", "owner", "site", "stored")
+    __slots__ = ("args", "copy_of", "data", "free", "guards", "keys", "loops", "node", "op", "owner", "site", "stored")
 
     def __init__(self, op: str, args: tuple["Value", ...] = (), node: ast.AST | None = None, data: Any = None) -> None:
         self.op, self.args, self.node, self.data = op, args, node, data
@@ -52,6 +52,8 @@ class Symbol:
         """Made where no gradient is kept."""
         self.guards: tuple[Value, ...] = ()
         """Conditions of the branches that it was made in."""
+        self.loops: tuple[ast.AST, ...] = ()
+        """Loops that it was made in."""
 
     def __repr__(self) -> str:
         held = ", ".join(map(repr, self.args))
@@ -153,9 +155,14 @@ class Scope:
     outer: "Scope | None" = None
     names: dict[str, Value] = field(default_factory=dict)
     returned: list[Value] = field(default_factory=list)
+    reasons: list[Value | None] = field(default_factory=list)
+    """For each value that is returned, the condition under which it is."""
+    yielded: list[Value] = field(default_factory=list)
     outside: set[str] = field(default_factory=set)
     kind: Kind | None = None
     bound: Value | None = None
+    depth: int = 0
+    """How many conditions held when the function was entered."""
 
     def find(self, name: str) -> Value | None:
         scope: Scope | None = self
@@ -176,6 +183,8 @@ class Event:
     node: ast.AST
     guards: tuple[Value, ...] = ()
     loops: tuple[ast.AST, ...] = ()
+    calls: tuple[tuple[ast.AST, list[Value]], ...] = ()
+    """For what is stored: the calls on the way there, and what they were given."""
 
 
 class _GivenUp(Exception):
@@ -211,6 +220,8 @@ class Execution:
         self.walked: dict[ast.AST, Value] = {}
         """What each loop walks over."""
         self._active: list[ast.AST] = []
+        self._frames: list[tuple[ast.AST, set[int], int, list[Value]]] = []
+        """Calls that are being followed, what they were given, and how many networks are among that."""
         self._run: set[ast.AST] = set()
         self._module = Scope()
         nodes = sum(1 for _ in ast.walk(tree))
@@ -279,9 +290,15 @@ class Execution:
             else:
                 made = self._operation(type(node.op).__name__, (old, given), node)
                 made.data = "in place"
-                self._assign(node.target, made, scope, node)
+                self._event("update", old, made, node)
+                if not (isinstance(old, Symbol) and old.op == "weights"):
+                    self._assign(node.target, made, scope, node)
         elif isinstance(node, ast.Return):
             scope.returned.append(self._eval(node.value, scope) if node.value is not None else constant(None, node))
+            scope.reasons.append(self._guards[-1] if len(self._guards) > scope.depth else None)
+            self._event("leave", scope.returned[-1], None, node)
+        elif isinstance(node, ast.Break):
+            self._event("leave", constant(None, node), None, node)
         elif isinstance(node, ast.If):
             self._if(node, scope)
         elif isinstance(node, ast.For):
@@ -376,6 +393,19 @@ class Execution:
                     return test.data == "IsNot"
             if isinstance(left, Symbol) and left.op == "ext" and left.data == "__name__":
                 return True
+            numbers = [
+                each.data for each in (left, right) if isinstance(each, Symbol) and each.op == "const" and isinstance(each.data, int)
+            ]
+            if len(numbers) == 2 and any("counted" in each.keys for each in (left, right) if isinstance(each, Symbol)):
+                one, other = numbers
+                return {
+                    "Lt": one < other,
+                    "LtE": one <= other,
+                    "Gt": one > other,
+                    "GtE": one >= other,
+                    "Eq": one == other,
+                    "NotEq": one != other,
+                }.get(str(test.data))
         return None
 
     def _join(self, test: Value, one: Value, other: Value, node: ast.AST) -> Value:
@@ -383,6 +413,8 @@ class Execution:
             return one
         if isinstance(one, Items) and isinstance(other, Items) and len(one.items) == len(other.items) and one.items:
             return Items([self._join(test, a, b, node) for a, b in zip(one.items, other.items, strict=True)], node)
+        if isinstance(one, Table | Record) and isinstance(other, Table | Record) and type(one) is type(other):
+            return one
         if isinstance(one, Kind | Closure | Record) and isinstance(other, Symbol) and other.op == "const":
             return one
         if isinstance(other, Kind | Closure | Record | Items | Table) and (not isinstance(one, Symbol) or one.op == "const"):
@@ -392,7 +424,7 @@ class Execution:
         return self._symbol("phi", (test, one, other), node)
 
     def _for(self, node: ast.For, scope: Scope) -> None:
-        iterated = self._eval(node.iter, scope)
+        iterated = self._stream(self._eval(node.iter, scope), node.iter)
         self.walked[node] = iterated
         known = _iterate(iterated)
         if known is not None and 0 < len(known) <= MOST_ITEMS and not (isinstance(iterated, Items) and iterated.is_open):
@@ -508,24 +540,69 @@ class Execution:
 
     def _symbol(self, op: str, args: tuple[Value, ...], node: ast.AST | None, data: Any = None) -> Symbol:
         made = Symbol(op, args, node, data)
-        made.free, made.guards, made.site = self._free > 0, self._guards, self._site
+        made.free, made.guards, made.site, made.loops = self._free > 0, self._guards, self._site, self._loops
+        if op == "out" and made.site is None:
+            made.site = self._asked_from(args[0])
         return made
+
+    def _asked_from(self, network: Value) -> ast.AST | None:
+        """The call that chose the network, where a function was given it: score(critic, x) is read there, not inside of score."""
+        site = None
+        for place in range(len(self._frames) - 1, -1, -1):
+            call, given, *_ = self._frames[place]
+            if id(network) not in given:
+                break
+            site = call
+            # The function around it had to choose between several networks, or knows this one by itself.
+            if place > 0 and self._frames[place - 1][2] > 1:
+                break
+        return site
 
     def _operation(self, op: str, args: tuple[Value, ...], node: ast.AST) -> Symbol:
         """A sum, a product, …; of inputs and weights it is what a layer answers."""
         weights = [each for each in args if isinstance(each, Symbol) and each.op == "weights"]
+        if op == "MatMult" and not weights:
+            weights = [each for each in (_as_weights(argument) for argument in args) if each is not None]
+            args = tuple(_as_weights(argument) or argument for argument in args) if len(weights) == 1 else args
         others = [each for each in args if each not in weights]
         if len(weights) == 1 and len(others) == 1:
             if op == "MatMult":
                 return self._symbol("out", (weights[0], others[0]), node)
             if op == "Add" and isinstance(others[0], Symbol) and others[0].op == "out":
                 return others[0]
+        counted = _counted(op, args)
+        if counted is not None:
+            return self._count_of(counted, node)
         made = self._symbol(op, args, node)
         self.sums.append(made)
+        return self._new_weights(made, weights, node) or made
+
+    def _count_of(self, number: int, node: ast.AST) -> Symbol:
+        """How many there are of something that is listed in the script."""
+        made = constant(number, node)
+        made.keys = {"counted": made}
         return made
 
+    def _new_weights(self, made: Symbol, weights: list[Symbol], node: ast.AST) -> Symbol | None:
+        """Weights after a step along their gradient, or blended with those of another network: they stay the same weights."""
+        if made.op in ("Add", "Sub") and len(weights) == 1 and any(_holds_slope(each) for each in made.args):
+            self._event("update", weights[0], made, node)
+            return weights[0]
+        if made.op == "Add":
+            blended = [
+                next((one for one in each.args if isinstance(one, Symbol) and one.op == "weights"), None)
+                for each in made.args
+                if isinstance(each, Symbol) and each.op == "Mult"
+            ]
+            if len(blended) == 2 and blended[0] is not None and blended[1] is not None and blended[0] is not blended[1]:
+                slow = next((each for each in blended if each is not None and each.copy_of is not None), blended[0])
+                self._event("blend", slow, made, node)
+                return slow
+        return None
+
     def _event(self, name: str, subject: Value, value: Value | None, node: ast.AST, data: str | None = None) -> None:
-        self.events.append(Event(name if data is None else f"{name} {data}", subject, value, node, self._guards, self._loops))
+        calls = tuple((frame[0], frame[3]) for frame in self._frames) if name == "store" else ()
+        self.events.append(Event(name if data is None else f"{name} {data}", subject, value, node, self._guards, self._loops, calls))
 
     def _eval(self, node: ast.AST, scope: Scope) -> Value:
         self._count()
@@ -584,7 +661,9 @@ class Execution:
         if isinstance(node, ast.Await | ast.YieldFrom | ast.Yield) and node.value is not None:
             value = self._eval(node.value, scope)
             if isinstance(node, ast.Yield):
-                scope.returned.append(Items([value], node, is_open=True))
+                scope.yielded.append(value)
+            elif isinstance(node, ast.YieldFrom):
+                scope.yielded += _iterate(value) or [self._element(value, node)]
             return value
         return self._symbol("unknown", (), node)
 
@@ -623,7 +702,7 @@ class Execution:
                     made.append((None, self._eval(node.elt, inner)))
                 return
             first = generators[0]
-            iterated = self._eval(first.iter, inner)
+            iterated = self._stream(self._eval(first.iter, inner), first.iter)
             known = _iterate(iterated)
             if known is None or len(known) > MOST_ITEMS or (isinstance(iterated, Items) and iterated.is_open) or not known:
                 closed = False
@@ -639,6 +718,13 @@ class Execution:
             pairs = {key.data if isinstance(key, Symbol) and key.op == "const" else "?": value for key, value in made}
             return Table(pairs, node)
         return Items([value for _, value in made], node, is_open=not closed)
+
+    def _stream(self, value: Value, node: ast.AST) -> Value:
+        """What an object gives that is walked over."""
+        found = value.kind.method("__iter__") if isinstance(value, Record) and not value.kind.fields else None
+        if found is not None and isinstance(value, Record):
+            return self._enter(Closure(found[0], found[1].scope, value, found[1]), [], {}, node)
+        return value
 
     def _element(self, iterated: Value, node: ast.AST) -> Value:
         """Any element of what is walked over."""
@@ -682,6 +768,8 @@ class Execution:
                 closure = Closure(found[0], found[1].scope, None if "staticmethod" in marks else holder, found[1])
                 return self._enter(closure, [], {}, node) if marks & {"property", "cached_property"} else closure
             default = self._class_value(holder.kind, name)
+            if default is None and name == "apply" and holder.kind.method("__call__") is not None:
+                return self._symbol("module function", (holder,), node)
             return default if default is not None else self._symbol("attribute", (holder,), node, name)
         if isinstance(holder, Kind):
             default = self._class_value(holder, name)
@@ -694,7 +782,7 @@ class Execution:
             return Symbol("ext", (), node, f"{holder.name}.{name}")
         if isinstance(holder, Table) and name in holder.items:
             return holder.items[name]
-        return self._symbol("attribute", (holder,), node, name)
+        return self._symbol("attribute", (Symbol("settings", (), node) if isinstance(holder, Table) else holder,), node, name)
 
     def _class_value(self, kind: Kind, name: str) -> Value | None:
         for each in kind.lineage():
@@ -723,6 +811,9 @@ class Execution:
             if isinstance(place, int) and -len(holder.items) <= place < len(holder.items):
                 return holder.items[place]
             if isinstance(key, Symbol) and key.op == "slice":
+                cut = _cut(holder, key)
+                if cut is not None:
+                    return Items(cut, node)
                 backwards = any(isinstance(argument, Symbol) and argument.op == "USub" for argument in key.args[-1:])
                 return self._symbol("reversed", (holder,), node) if backwards and len(key.args) == 1 else holder
             return self._element(holder, node)
@@ -739,8 +830,11 @@ class Execution:
         if isinstance(holder, Symbol):
             if isinstance(place, int) and place >= 0 and holder.op in ("step", "reset", "columns"):
                 return self._part(holder, place, 5 if holder.op == "step" else 2, node)
-            made = self._symbol("read" if _array_of(holder) is not None else "item", (holder, key), node, place)
-            return made
+            table = _array_of(holder)
+            if table is not None and table.data == "zeros" and _is_observed(key):
+                # An entry of a table for an observation: what is known of it.
+                return self._symbol("out", (table, key), node)
+            return self._symbol("read" if table is not None else "item", (holder, key), node, place)
         return self._symbol("item", (holder, key), node, place)
 
     # ── calls ──
@@ -776,8 +870,10 @@ class Execution:
 
     def _spread(self, value: Value, node: ast.AST) -> list[Value]:
         """f(*x) where x is not known: its columns or elements."""
-        if isinstance(value, Items) and value.items and all(isinstance(each, Items) for each in value.items):
-            return list(value.items)
+        if isinstance(value, Items) and value.items:
+            is_net = isinstance(value.items[-1], Symbol) and value.items[-1].op in ("net", "called")
+            if is_net or all(isinstance(each, Items) for each in value.items):
+                return list(value.items)
         return [self._symbol("element", (value,), node)]
 
     def _apply(self, function: Value, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
@@ -813,7 +909,16 @@ class Execution:
                 value = self._apply(function.args[0], args, keys, node)
                 loss = value.items[0] if isinstance(value, Items) and value.items else value
                 self._event("backward", loss, loss, node)
-                return self._symbol("unknown", (), node)
+                slope = self._symbol("slope", (), node)
+                if function.data == "grad":
+                    return (
+                        Items([slope, value.items[1]], node)
+                        if _is_true(function.keys.get("has_aux")) and isinstance(value, Items)
+                        else slope
+                    )
+                return Items([slope, value] if function.data == "grad_and_value" else [value, slope], node)
+            if function.op == "module function":
+                return self._apply(function.args[0], args[1:], keys, node)
             if function.op == "vmap":
                 return self._apply(function.args[0], args, keys, node)
         return self._symbol("called", (function, *args, *keys.values()), node)
@@ -864,7 +969,7 @@ class Execution:
         self._run.add(function)
         if self._active.count(function) > 1 or len(self._active) > MOST_DEEP:
             return self._symbol("unknown", tuple(args), node)
-        scope = Scope(closure.scope, kind=closure.kind, bound=closure.bound)
+        scope = Scope(closure.scope, kind=closure.kind, bound=closure.bound, depth=len(self._guards))
         places = [each.arg for each in [*function.args.posonlyargs, *function.args.args]]
         given = [closure.bound, *args] if closure.bound is not None else args
         for name, value in zip(places, given, strict=False):
@@ -886,10 +991,14 @@ class Execution:
                 scope.names[name] = self._eval(default, closure.scope)
         for name in names:
             scope.names.setdefault(name, Symbol("parameter", (), function, name))
+        passed = [*args, *keys.values()]
+        networks = sum(any(isinstance(held, Symbol) and held.op in ("net", "weights") for held in _held(value)) for value in passed)
+        self._frames.append((node, {id(held) for value in passed for held in _held(value)}, networks, passed))
         if isinstance(function, ast.Lambda):
             self._active.append(function)
             value = self._eval(function.body, scope)
             self._active.pop()
+            self._frames.pop()
             return value
         free = any(_last_name(mark.func if isinstance(mark, ast.Call) else mark) in NO_GRAD for mark in function.decorator_list)
         self._active.append(function)
@@ -899,20 +1008,23 @@ class Execution:
         self._guards, self._loops = guards, loops
         self._free -= free
         self._active.pop()
+        self._frames.pop()
+        if scope.yielded:
+            return Items(scope.yielded[-MOST_ITEMS:], node, is_open=True)
         if function.name == "training_step" and scope.returned:
             # Lightning takes the gradient of what its training step returns.
             value = scope.returned[-1]
             loss = value.items.get("loss", value) if isinstance(value, Table) else value
             self._event("backward", loss, loss, function.body[-1])
-        return self._returned(scope.returned, function, node)
+        return self._returned(scope, function, node)
 
-    def _returned(self, values: list[Value], function: ast.AST, node: ast.AST) -> Value:
-        if not values:
+    def _returned(self, scope: Scope, function: ast.AST, node: ast.AST) -> Value:
+        if not scope.returned:
             return constant(None, node)
-        joined = values[-1]
-        for each in reversed(values[:-1]):
-            if not (isinstance(each, Symbol) and each.op == "const" and each.data is None):
-                joined = self._join(self._symbol("either", (), node), each, joined, function)
+        joined = scope.returned[-1]
+        for value, reason in reversed(list(zip(scope.returned[:-1], scope.reasons, strict=False))):
+            if not (isinstance(value, Symbol) and value.op == "const" and value.data is None):
+                joined = self._join(reason if reason is not None else self._symbol("either", (), node), value, joined, function)
         return joined
 
     def _method(self, holder: Value, name: str, args: list[Value], keys: dict[str, Value], node: ast.Call, scope: Scope) -> Value:
@@ -927,6 +1039,8 @@ class Execution:
                     bound.attributes.setdefault("given", args[0])
             return self._symbol("unknown", tuple(args), node)
         if isinstance(holder, Record):
+            if name == "_replace" and holder.kind.fields:
+                return self._replaced(holder, keys, node)
             if holder.kind.is_environment() and name in ("step", "reset"):
                 return self._stepped(holder, name, args, keys, node)
             if name in holder.attributes:
@@ -936,13 +1050,15 @@ class Execution:
                 marks = {_last_name(mark) for mark in found[0].decorator_list}
                 closure = Closure(found[0], found[1].scope, None if "staticmethod" in marks else holder, found[1])
                 return self._ask(holder, closure, args, keys, node)
+            if name == "apply" and len(args) > 1 and holder.kind.method("__call__") is not None:
+                return self._apply(holder, args[1:], keys, node)
             return self._of_network(holder, name, args, keys, node)
         if isinstance(holder, Kind):
             return self._apply(self._attribute(holder, name, node), args, keys, node)
         if isinstance(holder, Items):
             return self._of_items(holder, name, args, keys, node)
         if isinstance(holder, Table):
-            return self._of_table(holder, name, args, node)
+            return self._of_table(holder, name, args, keys, node)
         if isinstance(holder, Symbol):
             if holder.op == "ext":
                 return self._library(f"{holder.data}.{name}", args, keys, node)
@@ -966,6 +1082,8 @@ class Execution:
             return holder
         if name in ("save_hyperparameters", "hparams"):
             return holder
+        if name == "zero_grad":
+            self._event("clear", holder, None, node)
         if name in ("manual_backward", "backward") and args:
             self._event("backward", args[0], args[0], node)
         if name in ("optimizers",):
@@ -988,6 +1106,9 @@ class Execution:
             return Items(list(holder.items), node, holder.is_open)
         if name in ("clear",):
             return constant(None, node)
+        if name == "reverse":
+            self._event("reverse", holder, None, node)
+            return constant(None, node)
         return self._symbol("method", (holder, *args), node, name)
 
     def _append(self, holder: Items, value: Value) -> None:
@@ -1001,7 +1122,7 @@ class Execution:
         for each in (_iterate(given) or [self._symbol("element", (given,), None)])[:MOST_ITEMS]:
             self._append(holder, each) if isinstance(given, Symbol) or holder.is_open else holder.items.append(each)
 
-    def _of_table(self, holder: Table, name: str, args: list[Value], node: ast.AST) -> Value:
+    def _of_table(self, holder: Table, name: str, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
         if name == "items":
             return Items([Items([constant(key), value]) for key, value in holder.items.items()], node)
         if name == "values":
@@ -1011,12 +1132,23 @@ class Execution:
         if name in ("get", "pop", "setdefault") and args and isinstance(args[0], Symbol) and args[0].op == "const":
             known = holder.items.get(args[0].data)
             return known if known is not None else args[1] if len(args) > 1 else self._symbol("unknown", (), node)
+        if name in ("apply_gradients", "replace"):
+            return Table({**holder.items, **{key: value for key, value in keys.items() if key != "grads"}}, node)
+        if name in holder.items and isinstance(holder.items[name], Closure | Symbol | Record):
+            return self._apply(holder.items[name], args, keys, node)
         if name == "update" and args and isinstance(args[0], Table):
             holder.items.update(args[0].items)
             return constant(None, node)
         return self._symbol("method", (holder, *args), node, name)
 
     def _of_symbol(self, holder: Symbol, name: str, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
+        if holder.op == "parser":
+            if name == "add_argument" and args and isinstance(args[-1], Symbol) and isinstance(args[-1].data, str) and "default" in keys:
+                holder.keys[args[-1].data.lstrip("-").replace("-", "_")] = keys["default"]
+            if name in ("parse_args", "parse_known_args"):
+                settings = Table(dict(holder.keys), node)
+                return Items([settings, Items([], node)], node) if name == "parse_known_args" else settings
+            return holder if name == "add_argument_group" else self._symbol("method", (holder, *args), node, name)
         if holder.op in ("optimizer", "schedule"):
             if name in ("step", "zero_grad") and holder.op == "optimizer":
                 self._event(f"optimizer {name}", holder, None, node)
@@ -1042,6 +1174,7 @@ class Execution:
                 return holder
             twin = self._symbol("weights", (), node, name)
             twin.copy_of = holder
+            self.copies.append((twin, holder))
             return twin
         if name in _IN_PLACE:
             made = self._symbol("method", (holder, *args), node, name)
@@ -1082,7 +1215,11 @@ class Execution:
         fresh = name in ("zeros", "tensor", "ones", "full") and _is_true(keys.get("requires_grad")) and not made_of_values
         if name == "Parameter" or fresh:
             return self._symbol("weights", tuple(args), node, name)
-        if (path.startswith("torch.nn.") and name[:1].isupper() and ".utils." not in path) or name in ("Sequential", "Linear"):
+        if (
+            path.startswith(("torch.nn.", "flax.linen.", "flax.nnx.", "equinox.nn.", "haiku."))
+            and name[:1].isupper()
+            and ".utils." not in path
+        ) or name in ("Sequential", "Linear"):
             made = self._symbol("net", tuple(args), node, name)
             made.keys = keys
             return made
@@ -1126,10 +1263,45 @@ class Execution:
                 return first
             return Items([], node, is_open=True)
         if path == "dict":
-            return Table({**(first.items if isinstance(first, Table) else {}), **keys}, node)
+            pairs = first.items if isinstance(first, Items) else []
+            known_pairs = {
+                each.items[0].data: each.items[1]
+                for each in pairs
+                if isinstance(each, Items) and len(each.items) == 2 and isinstance(each.items[0], Symbol) and each.items[0].op == "const"
+            }
+            if isinstance(first, Symbol) and first.op == "zipped":
+                pair = self._element(first, node)
+                known_pairs = {"?": pair.items[-1]} if isinstance(pair, Items) and len(pair.items) == 2 else {}
+            return Table({**(first.items if isinstance(first, Table) else known_pairs), **keys}, node)
         if name in ("SimpleNamespace", "Namespace", "TensorDict"):
             return Table({**(first.items if isinstance(first, Table) else {}), **keys}, node)
+        if name in ("jit", "compile", "njit", "checkpoint", "remat") and isinstance(first, Closure | Record):
+            return first
+        if path.endswith("TrainState.create"):
+            return Table(keys, node)
+        if path == "iter" and isinstance(first, Record):
+            return self._stream(first, node)
+        if path == "next" and first is not None and not isinstance(first, Record):
+            return self._element(first, node)
+        if name == "astuple" and isinstance(first, Record) and first.kind.fields:
+            return Items(_iterate(first) or [], node)
+        if name in ("asdict", "vars") and isinstance(first, Record):
+            return Table(dict(first.attributes), node)
+        if path.endswith(("dataclasses.replace", "copy.replace")) and isinstance(first, Record):
+            return self._replaced(first, keys, node)
+        if name == "cli" and isinstance(first, Kind):
+            return self._make(first, [], {}, node)
+        if name == "ArgumentParser":
+            return self._symbol("parser", (), node)
+        if name == "scan" and isinstance(first, Closure) and len(args) > 2:
+            return self._scanned(first, args, keys, node)
         if path == "zip":
+            args = [
+                Items(_iterate(argument) or [], node)
+                if isinstance(argument, Table) or (isinstance(argument, Record) and argument.kind.fields)
+                else argument
+                for argument in args
+            ]
             if all(isinstance(argument, Items) and not argument.is_open for argument in args):
                 return Items(
                     [
@@ -1145,6 +1317,12 @@ class Execution:
             return self._symbol("enumerated", (first,), node)
         if path == "reversed" and first is not None:
             return self._symbol("reversed", (first,), node)
+        if path == "len" and isinstance(first, Items) and not first.is_open and first.items:
+            return self._count_of(len(first.items), node)
+        if path == "range" and args and any("counted" in each.keys for each in args if isinstance(each, Symbol)):
+            bounds = [each.data for each in args if isinstance(each, Symbol) and each.op == "const" and isinstance(each.data, int)]
+            if len(bounds) == len(args) and 0 < len(range(*bounds)) <= MOST_ITEMS:
+                return Items([self._count_of(each, node) for each in range(*bounds)], node)
         if path == "range":
             return self._symbol("range", tuple(args), node)
         if path == "map" and len(args) == 2 and first is not None:
@@ -1170,10 +1348,18 @@ class Execution:
             return self._symbol("out", (args[1], args[0]), node)
         if name == "grad" and first is not None and not isinstance(first, Closure):
             self._event("backward", first, first, node)
+        if name in ("tree_map", "map") and isinstance(first, Closure) and len(args) > 1 and path != "map":
+            return self._mapped(first, args[1:], node)
+        if name in ("apply_updates", "stop_gradient") and first is not None and not isinstance(first, Symbol):
+            return first
         if name in ("grad", "value_and_grad", "grad_and_value") and isinstance(first, Closure):
-            return self._symbol("gradient of", (first,), node)
+            made = self._symbol("gradient of", (first,), node, name)
+            made.keys = keys
+            return made
         if name == "backward" and first is not None:
             self._event("backward", first, first, node)
+        if name == "zero_grad":
+            self._event("clear", Symbol("ext", (), node, path), None, node)
         if name.startswith("clip_grad") and first is not None:
             self._event("clip", first, None, node)
         made = self._symbol("call", tuple(args), node, path)
@@ -1181,22 +1367,71 @@ class Execution:
         self.calls.append(made)
         return made
 
+    def _replaced(self, record: Record, keys: dict[str, Value], node: ast.AST) -> Record:
+        made = Record(record.kind, node)
+        made.attributes = {**record.attributes, **keys}
+        self.records.append(made)
+        return made
+
+    def _scanned(self, body: Closure, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
+        """jax.lax.scan(body, first, rows): a loop that carries what the body returns first."""
+        backwards = _is_true(keys.get("reverse"))
+        rows = args[2]
+        row: Value = (
+            Items([self._element(each, node) for each in rows.items], node) if isinstance(rows, Items) else self._element(rows, node)
+        )
+        carry: Value = args[1]
+        out: Value = constant(None, node)
+        loop = ast.copy_location(ast.For(target=ast.Name(id="row"), iter=ast.Name(id="rows"), body=[], orelse=[]), node)
+        self.walked[loop] = self._symbol("reversed" if backwards else "element", (rows,), node)
+        self._loops = (*self._loops, loop)
+        for _ in range(2):
+            made = self._enter(body, [carry, row], {}, node)
+            after, out = (made.items[0], made.items[1]) if isinstance(made, Items) and len(made.items) == 2 else (made, made)
+            carry = self._symbol("carried", (after, args[1]), loop) if isinstance(after, Symbol) else after
+            self._event("store", out, out, node)
+        self._loops = self._loops[:-1]
+        return Items([carry, out], node)
+
+    def _mapped(self, function: Closure, trees: list[Value], node: ast.AST) -> Value:
+        """tree_map(function, tree, …): the function of each of their leaves."""
+        first = trees[0]
+        if isinstance(first, Table):
+            return Table({key: self._mapped(function, [_branch(tree, key) or tree for tree in trees], node) for key in first.items}, node)
+        if isinstance(first, Items):
+            return Items(
+                [self._mapped(function, [_branch(tree, place) or tree for tree in trees], node) for place in range(len(first.items))],
+                node,
+                first.is_open,
+            )
+        return self._enter(function, trees, {}, node)
+
     def _called_with(self, module: Value, args: list[Value], node: ast.AST) -> Value:
         """functional_call(module, weights, inputs): the weights say which network it is."""
         given = args[2].items if len(args) > 2 and isinstance(args[2], Items) else args[2:]
         weights = args[1] if len(args) > 1 else module
+        leaves = [each for each in _held(weights) if isinstance(each, Symbol) and each.op == "weights"]
+        known = self._weights_as_network(module, leaves[0] if leaves else weights, node)
+        if not leaves:
+            values = list(weights.items.values()) if isinstance(weights, Table) else [weights]
+            copied = any(isinstance(each, Symbol) and each.op == "method" and each.data in ("clone", "detach") for each in values)
+            others = [network for held, network in self._weight_sets[id(module)] if network is not known]
+            if others and copied:
+                known.copy_of = others[0]
+        return self._symbol("out", (known, *given), node)
+
+    def _weights_as_network(self, module: Value, weights: Value, node: ast.AST) -> Symbol:
+        """A module that is asked with weights of its own: another one for each set of weights."""
         sets = self._weight_sets.setdefault(id(module), [])
         known = next((network for held, network in sets if held is weights), None)
         if known is None:
-            known = Symbol("net", (), node, "functional")
-            values = list(weights.items.values()) if isinstance(weights, Table) else [weights]
-            copied = any(
-                isinstance(each, Symbol) and each.op in ("weights", "method") and each.data in ("clone", "detach") for each in values
-            )
-            if sets and copied:
-                known.copy_of = sets[0][1]
+            is_net = isinstance(module, Symbol) and module.op == "net"
+            known = Symbol("net", module.args if is_net else (), node, module.data if is_net else "functional")  # type: ignore[union-attr]
+            known.stored = [weights]
             sets.append((weights, known))
-        return self._symbol("out", (known, *given), node)
+            if isinstance(weights, Symbol) and weights.copy_of is not None:
+                known.copy_of = self._weights_as_network(module, weights.copy_of, node)
+        return known
 
     def _copied(self, value: Value, known: dict[int, Value]) -> Value:
         """A deep copy: networks in it are new ones that know whom they were copied from."""
@@ -1222,6 +1457,17 @@ class Execution:
             known[id(value)] = made_net
             return made_net
         return value
+
+
+def _held(value: Value) -> Iterator[Value]:
+    """A value, and what a list or a dictionary of it holds."""
+    yield value
+    if isinstance(value, Items):
+        for each in value.items:
+            yield from _held(each) if not isinstance(each, Items | Table) else (each,)
+    elif isinstance(value, Table):
+        for each in value.items.values():
+            yield from _held(each) if not isinstance(each, Items | Table) else (each,)
 
 
 def _iterate(value: Value) -> list[Value] | None:
@@ -1251,6 +1497,89 @@ def _array_of(value: Value) -> Symbol | None:
         else:
             return None
     return None
+
+
+def _as_weights(value: Value) -> Symbol | None:
+    """Numbers that a script made itself and multiplies an input with: a linear function."""
+    while (
+        isinstance(value, Symbol)
+        and value.op in ("carried", "attribute")
+        and value.args
+        and value.data in (None, "T", value.data if value.op == "carried" else "T")
+    ):
+        value = value.args[-1] if value.op == "carried" else value.args[0]
+    while isinstance(value, Symbol) and value.op in ("Add", "Sub") and value.data == "in place" and value.args:
+        inner = value.args[0]
+        while isinstance(inner, Symbol) and inner.op == "carried" and inner.args:
+            inner = inner.args[-1]
+        value = inner
+    if isinstance(value, Symbol) and value.op in ("Mult", "Div") and value.data is None:
+        return next((found for found in map(_as_weights, value.args) if found is not None and found.op != "array"), None)
+    if isinstance(value, Symbol):
+        if value.op == "array" and value.data == "zeros" and not value.stored:
+            return value
+        if value.op in ("method", "call") and str(value.data).rpartition(".")[2] in ("normal", "standard_normal", "randn", "uniform"):
+            return value
+    return None
+
+
+def _is_observed(key: Value) -> bool:
+    """What an environment showed, as it is."""
+    while isinstance(key, Symbol) and key.op in ("carried", "phi", "item", "call", "method") and key.args:
+        if key.op in ("call", "method") and str(key.data).rpartition(".")[2] not in ("int", "item", "tuple", "discretize", "digitize"):
+            return False
+        key = key.args[1] if key.op == "phi" else key.args[0]
+    return isinstance(key, Symbol) and (key.op == "observed" or (key.op == "stepped" and key.data[0] == 0))
+
+
+def _counted(op: str, args: tuple[Value, ...]) -> int | None:
+    """A sum of numbers, one of which says how many there are of something."""
+    held = [each for each in args if isinstance(each, Symbol) and each.op == "const" and isinstance(each.data, int)]
+    if len(held) != 2 or len(args) != 2 or not any("counted" in each.keys for each in held):
+        return None
+    one, other = (int(each.data) for each in held)
+    return {"Add": one + other, "Sub": one - other, "Mult": one * other}.get(op)
+
+
+def _branch(tree: Value, key: Any) -> Value | None:
+    if isinstance(tree, Table):
+        return tree.items.get(key)
+    if isinstance(tree, Items) and isinstance(key, int) and key < len(tree.items):
+        return tree.items[key]
+    return None
+
+
+def _holds_slope(value: Value, depth: int = 8) -> bool:
+    """Whether a gradient is in a product or a sum."""
+    if not isinstance(value, Symbol) or depth == 0:
+        return False
+    if (
+        value.op == "slope"
+        or (value.op == "call" and str(value.data).endswith("grad"))
+        or (value.op == "attribute" and value.data == "grad")
+    ):
+        return True
+    return value.op in ("Mult", "Add", "Sub", "Div", "item", "element", "read", "USub", "method", "call") and any(
+        _holds_slope(each, depth - 1) for each in value.args
+    )
+
+
+def _cut(holder: Items, key: Symbol) -> list[Value] | None:
+    """The part of a list or a tuple between two numbers; None where the list is still growing, or a bound is not a number."""
+    node = key.data
+    if holder.is_open or not isinstance(node, ast.Slice) or node.step is not None:
+        return None
+    bounds: list[int | None] = []
+    for bound in (node.lower, node.upper):
+        negative = isinstance(bound, ast.UnaryOp) and isinstance(bound.op, ast.USub)
+        inner = bound.operand if isinstance(bound, ast.UnaryOp) else bound
+        if inner is None:
+            bounds.append(None)
+        elif isinstance(inner, ast.Constant) and isinstance(inner.value, int):
+            bounds.append(-inner.value if negative else inner.value)
+        else:
+            return None
+    return holder.items[bounds[0] : bounds[1]]
 
 
 def _is_true(value: Value | None) -> bool:

@@ -4,6 +4,7 @@ Names count only where a script does not show where a value comes from: a parame
 """
 
 import ast
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -17,14 +18,22 @@ PASSING: Final = frozenset(
      "as_tensor", "tensor", "Tensor", "FloatTensor", "LongTensor", "BoolTensor", "from_numpy", "array", "asarray", "stack", "cat",
      "concatenate", "hstack", "vstack", "int", "bool", "item", "type", "long", "double", "expand", "expand_as", "repeat", "float32",
      "contiguous", "ravel", "transpose", "permute", "swapaxes", "squeeze_", "int64", "tolist", "list", "tuple", "pin_memory",
-     "clip", "clamp", "nan_to_num", "bool_", "atleast_1d", "atleast_2d", "broadcast_to", "view_as", "type_as", "append", "device_put"}
+     "clip", "clamp", "nan_to_num", "stop_gradient", "split", "chunk", "array_split", "flip", "iter", "next",
+     "bool_", "atleast_1d", "atleast_2d", "broadcast_to", "view_as", "type_as", "append", "device_put"}
 )  # fmt: skip
 AVERAGES: Final = frozenset({"mean", "sum", "nanmean"})
+LEARNING: Final = frozenset(
+    {"backward", "training_step", "manual_backward", "autograd", "grad", "value_and_grad", "grad_and_value", "vjp", "apply_gradients",
+     "GradientTape", "minimize"}
+)  # fmt: skip
+"""What a script calls that learns."""
 _INDEXED: Final = frozenset({"element", "column", "read", "carried", "sampled", "array", "stepped", "observed", "item"})
 _STEP: Final = ("next_obs", "reward", "terminated", "truncated", "info")
 _SMALLER: Final = frozenset({"min", "minimum", "amin", "fmin"})
 _LARGER: Final = frozenset({"max", "maximum", "amax", "fmax"})
-DRAWN: Final = frozenset({"sample", "item", "numpy", "tolist", "argmax", "argmin", "detach", "tensor", "multinomial", "from_numpy"})
+DRAWN: Final = frozenset(
+    {"stop_gradient", "sample", "item", "numpy", "tolist", "argmax", "argmin", "detach", "tensor", "multinomial", "from_numpy"}
+)
 
 
 def execution(script: Script) -> Execution:
@@ -32,7 +41,7 @@ def execution(script: Script) -> Execution:
 
     def run() -> Execution:
         attributes = {node.attr for node in script.all(ast.Attribute)} | {function.name for function in script.functions}
-        learns = attributes & {"backward", "training_step", "manual_backward", "autograd", "value_and_grad"} or "grad" in script.imports
+        learns = attributes & LEARNING or script.imports.keys() & LEARNING or {"step", "reset"} <= attributes
         tree = ast.parse(script.source.text) if learns or script.is_sb3 else ast.Module(body=[], type_ignores=[])
         return Execution(tree)
 
@@ -124,7 +133,12 @@ def _sums_rewards(value: Symbol, depth: int) -> bool:
         )
     if value.op == "Mult":
         held = factors(value)
-        return sum(is_reward(each, depth - 1) for each in held) == 1 and not any(outputs_in(each) or flag(each) for each in held)
+        cuts = [flag(each) for each in held]
+        return (
+            sum(is_reward(each, depth - 1) for each in held) == 1
+            and not any(outputs_in(each) for each in held)
+            and not any(each is not None and each.sign > 0 for each in cuts)
+        )
     return False
 
 
@@ -184,6 +198,9 @@ def flag(value: Value, depth: int = 12) -> Flag | None:
     if value.op == "Sub" and number(value.args[0]) == 1:
         inner = flag(value.args[1], depth - 1)
         return Flag(-inner.sign, inner.ends) if inner else None
+    if value.op == "Compare" and len(value.args) == 2 and value.data in ("Is", "IsNot") and _is_none(value.args[1]):
+        chosen = _none_by_flag(value.args[0], depth)
+        return Flag(chosen.sign if value.data == "Is" else -chosen.sign, chosen.ends) if chosen else None
     if value.op == "Compare" and len(value.args) == 2 and value.data in ("Eq", "Lt", "LtE", "Gt", "NotEq", "Is"):
         inner, against = flag(value.args[0], depth - 1), number(value.args[1])
         if inner and against is not None:
@@ -237,6 +254,25 @@ def flag(value: Value, depth: int = 12) -> Flag | None:
     return None
 
 
+def _is_none(value: Value) -> bool:
+    return isinstance(value, Symbol) and value.op == "const" and value.data is None
+
+
+def _none_by_flag(value: Value, depth: int) -> Flag | None:
+    """The flag by which something is None: `next_obs = None if terminated else …`."""
+    while isinstance(value, Symbol) and (
+        value.op in ("column", "element", "sampled", "put", "read", "carried") or called(value) in PASSING
+    ):
+        if not value.args:
+            return None
+        value = value.args[0]
+    if isinstance(value, Symbol) and value.op == "phi" and depth:
+        decided = flag(value.args[0], depth - 1)
+        if decided is not None and _is_none(value.args[1]) != _is_none(value.args[2]):
+            return decided if _is_none(value.args[1]) else Flag(-decided.sign, decided.ends)
+    return None
+
+
 def _agree(found: Sequence[Flag | None]) -> Flag | None:
     flags = [each for each in found if each is not None]
     if not flags or len({each.sign for each in flags}) > 1:
@@ -255,7 +291,7 @@ def depends_on_flag(value: Value) -> bool:
         seen.add(id(current))
         if isinstance(current, Items):
             pending += current.items
-        if not isinstance(current, Symbol) or current.op in ("net", "env", "step", "reset", "out"):
+        if not isinstance(current, Symbol) or current.op in ("net", "env", "step", "reset", "out") or called(current) == "len":
             continue
         if marks_end(flag(current)):
             return True
@@ -329,8 +365,16 @@ def number(value: Value | None, depth: int = 8) -> float | None:
             )
         except (ArithmeticError, TypeError):
             return None
-    if called(value) in ("float", "int", "tensor", "as_tensor") and value.args:
+    if value.op == "carried":
+        one, other = number(value.args[0], depth - 1), number(value.args[1], depth - 1)
+        return one if one is not None and one == other else None
+    if called(value) in ("float", "int", "tensor", "as_tensor", "float32", "float64") and value.args:
         return number(value.args[0], depth - 1)
+    if called(value) in ("min", "max", "exp") and value.op == "call" and value.args:
+        given = [number(each, depth - 1) for each in value.args]
+        held = [each for each in given if each is not None]
+        if len(held) == len(given):
+            return {"min": min, "max": max}[called(value)](held) if called(value) != "exp" else math.exp(min(held[0], 700.0))
     return None
 
 
@@ -343,47 +387,69 @@ class Term(NamedTuple):
     sign: int
     factors: list[Value]
     node: ast.AST | None
+    joined: ast.AST | None = None
+    """The innermost sum that it is a summand of."""
+    flipped: ast.AST | None = None
+    """The innermost place where its sign changes."""
 
 
-def terms(value: Value, sign: int = 1, node: ast.AST | None = None, depth: int = 24) -> list[Term]:
+def terms(
+    value: Value,
+    sign: int = 1,
+    node: ast.AST | None = None,
+    depth: int = 24,
+    joined: ast.AST | None = None,
+    flipped: ast.AST | None = None,
+) -> list[Term]:
     """The summands of a formula, whatever averages and numbers stand around them."""
     if not isinstance(value, Symbol) or depth == 0:
-        return [Term(sign, [value], node)]
+        return [Term(sign, [value], node, joined, flipped)]
     where = written(value) or node
     if value.op in ("Add", "Sub") and len(value.args) == 2:
         second = -sign if value.op == "Sub" else sign
-        return terms(value.args[0], sign, where, depth - 1) + terms(value.args[1], second, where, depth - 1)
+        return terms(value.args[0], sign, where, depth - 1, where, flipped) + terms(
+            value.args[1], second, where, depth - 1, where, where if value.op == "Sub" else flipped
+        )
     if value.op == "USub" or called(value) in ("neg", "negative"):
-        return terms(value.args[0], -sign, where, depth - 1)
+        return terms(value.args[0], -sign, where, depth - 1, joined, where)
     if called(value) in AVERAGES and value.args:
         first = value.args[0]
         if isinstance(first, Items) and not first.is_open:
-            return [term for each in first.items for term in terms(each, sign, where, depth - 1)]
-        return terms(first, sign, where, depth - 1)
+            return [term for each in first.items for term in terms(each, sign, where, depth - 1, where, flipped)]
+        return terms(first, sign, where, depth - 1, joined, flipped)
+    if called(value) in ("stack", "cat") and value.args and isinstance(value.args[0], Items) and value.args[0].items:
+        # Losses of single steps that are kept in a list: each of them is one like the last.
+        held_last = value.args[0].items[-1]
+        return terms(held_last, sign, written(held_last) or where, depth - 1, joined, flipped)
     if value.op == "carried":
-        return terms(value.args[0], sign, where, depth - 1)
+        return terms(value.args[0], sign, where, depth - 1, joined, flipped)
     if value.op == "phi":
         held = [argument for argument in value.args[1:] if number(argument) != 0]
-        return terms(held[0], sign, where, depth - 1) if len(held) == 1 else [Term(sign, [value], node or where)]
+        return (
+            terms(held[0], sign, where, depth - 1, joined, flipped)
+            if len(held) == 1
+            else [Term(sign, [value], node or where, joined, flipped)]
+        )
     if value.op in ("Mult", "Div"):
         held = factors(value)
         negative = sum((number(each) or 0.0) < 0 for each in held) + sum(
             isinstance(each, Symbol) and each.op == "USub" for each in held if number(each) is None
         )
         held = [each.args[0] if isinstance(each, Symbol) and each.op == "USub" and number(each) is None else each for each in held]
-        signed = -sign if negative % 2 else sign
+        signed, flipped = (-sign, where) if negative % 2 else (sign, flipped)
         sums = [each for each in held if isinstance(each, Symbol) and _bare(each).op in ("Add", "Sub")]
         scalars = [each for each in held if is_scalar(each)]
         if len(sums) == 1 and len(scalars) == len(held) - 1:
-            return [Term(one.sign, [*scalars, *one.factors], one.node) for one in terms(sums[0], signed, where, depth - 1)]
+            inner = terms(sums[0], signed, where, depth - 1, joined, flipped)
+            return [one._replace(factors=[*scalars, *one.factors]) for one in inner]
         if len(scalars) == len(held) - 1:
             rest = next(each for each in held if each not in scalars)
             if isinstance(rest, Symbol) and rest.op == "carried":
-                return [Term(signed, held, where)]
-            inner = terms(rest, signed, where, depth - 1)
-            return [Term(one.sign, [*scalars, *one.factors], one.node) for one in inner]
-        return [Term(signed, held, where)]
-    return [Term(sign, [value], node or where)]
+                return [Term(signed, held, where, joined, flipped)]
+            inner = terms(rest, signed, where, depth - 1, joined, flipped)
+            return [one._replace(factors=[*scalars, *one.factors]) for one in inner]
+        return [Term(signed, held, where, joined, flipped)]
+    return [Term(sign, [value], node or where, joined, flipped)]
 
 
 def _bare(value: Symbol) -> Symbol:
@@ -436,7 +502,7 @@ def holds(whole: Value, part: Value | None, depth: int = 9) -> bool:
         return any(holds(each, part, depth - 1) for each in whole.items)
     if isinstance(whole, Table):
         return any(holds(each, part, depth - 1) for each in whole.items.values())
-    return isinstance(whole, Symbol) and whole.op == "net" and any(holds(argument, part, depth - 1) for argument in whole.args)
+    return isinstance(whole, Symbol) and whole.op == "net" and any(holds(each, part, depth - 1) for each in (*whole.args, *whole.stored))
 
 
 def outputs_in(value: Value) -> list[Symbol]:
@@ -495,7 +561,8 @@ def gradient(value: Value) -> list[Symbol]:
             if current.op == "attribute" and current.data in ("data", "shape", "indices"):
                 continue
             if current.op == "out":
-                reached += [argument for argument in current.args[:1] if isinstance(argument, Symbol)]
+                asked = [argument for argument in current.args[:1] if isinstance(argument, Symbol)]
+                reached += [*asked, *(held for each in asked for held in each.stored if isinstance(held, Symbol) and held.op == "weights")]
                 pending += current.args[1:]
             elif current.op == "phi":
                 pending += current.args[1:]
@@ -544,7 +611,7 @@ def copies(run: Execution) -> list[Copy]:
         if value.copy_of is not None:
             made[id(value)] = Copy(value, value.copy_of)
     for copy, source in run.copies:
-        if isinstance(copy, Record) or copy.op == "net":
+        if isinstance(copy, Record) or copy.op in ("net", "weights"):
             made[id(copy)] = Copy(copy, source)
     for event in run.events:
         if event.name == "load" and event.value is not None:
@@ -653,6 +720,48 @@ def returns(script: Script) -> list[tuple[Symbol, Term]]:
             if len(plain) == 1 and len(running) == 1:
                 made.append((each, running[0]))
     return made
+
+
+def traces(script: Script) -> list[tuple[Symbol, Term]]:
+    """Sums of an error that was computed before, with a reward in it, and of what the pass before left, times a discount."""
+    made = []
+    for each in execution(script).sums:
+        if each.op == "Add" and each.data is None:
+            held = terms(each)
+            running = [term for term in held if len(term.factors) > 1 and any(carried(one) is not None for one in term.factors)]
+            rest = [term for term in held if term not in running]
+            if len(running) == 1 and len(rest) == 1 and len(rest[0].factors) == 1 and not is_reward(rest[0].factors[0]):
+                error = rest[0].factors[0]
+                inner = [part for part in parts(error, into_networks=False) if part.op == "stepped" and _role(part) == "reward"]
+                if inner and not any(part is each for part in parts(error)):
+                    made.append((each, running[0]))
+    return made
+
+
+def is_backwards(walked: Value, depth: int = 10) -> bool | None:
+    """Whether a loop goes from the last one to the first; None where that is not seen."""
+    if isinstance(walked, Items):
+        return False
+    if not isinstance(walked, Symbol) or depth == 0:
+        return None
+    if walked.op == "range":
+        step = number(walked.args[2]) if len(walked.args) == 3 else 1.0
+        return None if step is None else step < 0
+    if walked.op == "reversed" or called(walked) in ("flip", "flipud"):
+        return True
+    if walked.op in ("item", "read") and len(walked.args) > 1:
+        key = walked.args[1]
+        if isinstance(key, Symbol) and key.op == "slice" and isinstance(key.data, ast.Slice):
+            inner = is_backwards(walked.args[0], depth - 1)
+            turned = isinstance(key.data.step, ast.UnaryOp)
+            return None if inner is None else inner != turned
+        return None
+    if walked.op in ("zipped", "enumerated"):
+        found = [is_backwards(argument, depth - 1) for argument in walked.args]
+        return True if any(found) else False if all(each is False for each in found) else None
+    if called(walked) in PASSING and walked.args:
+        return is_backwards(walked.args[0], depth - 1)
+    return False if walked.op in ("array", "Add", "Sub", "Mult", "out", "column", "stepped") else None
 
 
 def carried(value: Value) -> Symbol | None:

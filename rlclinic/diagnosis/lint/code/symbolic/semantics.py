@@ -10,17 +10,16 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from rlclinic.diagnosis.lint.code.script import Script, Spot
-from rlclinic.diagnosis.lint.code.symbolic import agents, formulas, sizes
+from rlclinic.diagnosis.lint.code.symbolic import agents, experience, formulas, learning, sizes
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import Term, called, execution, flag, gradient, outputs_in, role, root, terms
 
 FEWEST_KEPT: Final = 500
-_SQUARES: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss"})
 
 
 def spots(id: str, script: Script) -> Iterator[Spot]:
     """What the formulas add to a check."""
-    for meaning in (*MEANINGS.get(id, ()), *agents.MEANINGS.get(id, ())):
+    for meaning in (each for room in (MEANINGS, agents.MEANINGS, learning.MEANINGS, experience.MEANINGS) for each in room.get(id, ())):
         for spot in meaning(script):
             if hasattr(spot.node, "lineno"):
                 yield spot
@@ -106,6 +105,17 @@ def trace_not_cut(script: Script) -> Iterator[Spot]:
                 "the running advantage goes on across the end of an episode: no flag is among what it is multiplied by",
                 "* (1 - ended)",
             )
+    for total, running in formulas.traces(script):
+        errors = [factor for term in terms(total) if term != running for factor in term.factors]
+        known = any(formulas.depends_on_flag(factor) for factor in errors)
+        cut = any(formulas.flag(factor) or formulas.depends_on_flag(factor) for factor in running.factors)
+        guarded = any(formulas.depends_on_flag(guard) for guard in total.guards)
+        if known and not cut and not guarded and any(outputs_in(factor) for factor in errors):
+            yield _spot(
+                total.node,
+                "the running advantage goes on across the end of an episode: no flag is among what it is multiplied by",
+                "* (1 - ended)",
+            )
 
 
 def _flag_beside(value: Value) -> bool:
@@ -118,7 +128,14 @@ def _flag_beside(value: Value) -> bool:
 def truncation_in_mask(script: Script) -> Iterator[Spot]:
     for target in formulas.targets(script):
         for factor in target.future.factors if not _is_trace(target) else ():
-            held = flag(factor)
+            keys = [
+                put.args[1]
+                for part in formulas.parts(factor)
+                if part.op == "array"
+                for put in part.stored
+                if isinstance(put, Symbol) and len(put.args) > 1
+            ]
+            held = flag(factor) or next((one for one in map(flag, keys) if one is not None), None)
             if held is not None and "truncated" in held.ends:
                 for part in formulas.parts(factor):
                     joined = part.op in ("Or", "BitOr") or called(part) in ("logical_or", "maximum", "bitwise_or")
@@ -187,7 +204,7 @@ def _compares_networks(value: Symbol) -> bool:
 def _squares(value: Value) -> Iterator[tuple[Symbol, list[Value]]]:
     """Squared errors in a loss: the symbol, and the two sides (or the one difference)."""
     for part in formulas.parts(value, into_arrays=False):
-        if called(part) in _SQUARES and len(part.args) >= 2:
+        if called(part) in sizes.SQUARES and len(part.args) >= 2:
             yield part, list(part.args[:2])
         elif (part.op == "Pow" and formulas.number(part.args[1]) == 2) or called(part) in ("pow", "square"):
             yield part, [part.args[0]]
@@ -355,7 +372,7 @@ def actor_sign(script: Script) -> Iterator[Spot]:
 
 def _is_square(value: Value) -> bool:
     return any(
-        called(part) in _SQUARES or part.op == "Pow" or called(part) in ("pow", "square")
+        called(part) in sizes.SQUARES or part.op == "Pow" or called(part) in ("pow", "square")
         for part in formulas.parts(value, into_networks=False, into_arrays=False)
     )
 
@@ -458,17 +475,32 @@ def surrogate_extreme(script: Script) -> Iterator[Spot]:
             )
 
 
-def entropy_sign(script: Script) -> Iterator[Spot]:
+def _entropies(script: Script) -> Iterator[tuple[Event, Term, bool]]:
+    """Entropies in losses, and whether they are rewarded: as a method of a distribution, or written out as a sum of p * log(p)."""
     for event in formulas.backwards(execution(script)):
         for term in terms(event.value) if event.value is not None else ():
             for factor in term.factors:
                 made = [origin for origin in formulas.origins(_bare(factor)) if origin.op != "const"]
-                if made and all(called(_summed(each)) == "entropy" for each in made) and term.sign > 0 and len(term.factors) > 1:
-                    yield _spot(
-                        term.node or event.node,
-                        "the entropy is punished: the policy becomes certain before it knows anything",
-                        "loss - ent_coef * entropy",
-                    )
+                if made and all(called(_summed(each)) == "entropy" for each in made) and len(term.factors) > 1:
+                    yield event, term, term.sign < 0
+                logarithm = factor if called(factor) == "log" and isinstance(factor, Symbol) and factor.args else None
+                if logarithm is not None and any(
+                    other is part
+                    for other in term.factors
+                    if other is not factor and isinstance(other, Symbol) and gradient(other)
+                    for part in formulas.parts(logarithm, into_networks=False, into_arrays=False)
+                ):
+                    yield event, term, term.sign > 0
+
+
+def entropy_sign(script: Script) -> Iterator[Spot]:
+    for event, term, rewarded in _entropies(script):
+        if not rewarded:
+            yield _spot(
+                term.joined or term.node or event.node,
+                "the entropy is punished: the policy becomes certain before it knows anything",
+                "loss - ent_coef * entropy",
+            )
 
 
 def value_sign(script: Script) -> Iterator[Spot]:
@@ -478,7 +510,8 @@ def value_sign(script: Script) -> Iterator[Spot]:
             squared = [
                 factor
                 for factor in term.factors
-                if isinstance(factor, Symbol) and (called(factor) in _SQUARES or factor.op == "Pow" or called(factor) in ("pow", "square"))
+                if isinstance(factor, Symbol)
+                and (called(factor) in sizes.SQUARES or factor.op == "Pow" or called(factor) in ("pow", "square"))
             ]
             if (
                 squared
@@ -487,7 +520,7 @@ def value_sign(script: Script) -> Iterator[Spot]:
                 and all(formulas.is_scalar(factor) for factor in term.factors if factor is not squared[0])
             ):
                 yield _spot(
-                    term.node or event.node,
+                    term.flipped or term.node or event.node,
                     "the squared error is subtracted: the critic learns to be as wrong as it can",
                     "+ vf_coef * value_loss",
                 )
@@ -687,7 +720,7 @@ def _is_listed(value: Value) -> bool:
 
 def returns_forwards(script: Script) -> Iterator[Spot]:
     run = execution(script)
-    for each, term in formulas.returns(script):
+    for each, term in (*formulas.returns(script), *formulas.traces(script)):
         kept_from = next(found for found in map(formulas.carried, term.factors) if found is not None)
         loop = kept_from.node
         if not isinstance(loop, ast.For) or loop not in run.walked or _is_backwards(run.walked[loop]):
@@ -702,14 +735,33 @@ def returns_forwards(script: Script) -> Iterator[Spot]:
             )
 
 
+def returns_left_reversed(script: Script) -> Iterator[Spot]:
+    """A list that is filled from the last step to the first, and used as it is."""
+    run = execution(script)
+    sums = {id(each) for each, _ in (*formulas.returns(script), *formulas.traces(script))}
+    turned = {id(event.subject) for event in run.events if event.name == "reverse"}
+    used = {
+        id(call.args[0])
+        for call in run.calls
+        if called(call) in ("tensor", "stack", "array", "as_tensor", "FloatTensor", "cat", "asarray") and call.args
+    }
+    for event in run.events:
+        appended = isinstance(event.node, ast.Call) and isinstance(event.node.func, ast.Attribute) and event.node.func.attr == "append"
+        if event.name != "store" or not appended or not event.loops or event.value is None or not isinstance(event.subject, Items):
+            continue
+        walked = run.walked.get(event.loops[-1])
+        if walked is None or formulas.is_backwards(walked) is not True or id(event.subject) in turned or id(event.subject) not in used:
+            continue
+        if any(id(origin) in sums for origin in formulas.origins(event.value)):
+            yield _spot(
+                event.node,
+                "returns are collected from the last step to the first, and never turned round: each step gets that of another one",
+                "returns.insert(0, …), or returns[::-1]",
+            )
+
+
 def _is_backwards(walked: Value) -> bool:
-    if isinstance(walked, Symbol):
-        if walked.op == "range":
-            return len(walked.args) == 3
-        if walked.op in ("zipped", "enumerated"):
-            return any(_is_backwards(argument) for argument in walked.args)
-        return walked.op != "const" and (walked.op in ("reversed", "item", "read", "unknown", "parameter", "call", "method"))
-    return False
+    return formulas.is_backwards(walked) is not False
 
 
 def discount_above_one(script: Script) -> Iterator[Spot]:
@@ -735,6 +787,8 @@ def copy_never_updated(script: Script) -> Iterator[Spot]:
     if any(event.loops and _weights_of(event.subject) is None and root(event.subject) is None for event in written_to):
         return  # weights are written that cannot be told apart
     fresh = {id(update[1]) for update in updates(run) if update[3]}
+    if any(isinstance(copy.network, Symbol) and copy.network.op == "weights" and copy.network.loops for copy in copied):
+        return  # the copy is made anew in a loop
     for target in formulas.targets(script):
         for factor in target.future.factors:
             for out in outputs_in(factor):
@@ -777,7 +831,10 @@ def updates(run: Execution) -> list[tuple[ast.AST, Value, Value, bool]]:
 
 
 def _weights_of(value: Value) -> Symbol | Record | None:
-    return formulas.state_of(value)
+    found = formulas.state_of(value)
+    if found is not None:
+        return found
+    return next((part for part in formulas.parts(value, into_networks=False) if part.op == "weights"), None)
 
 
 def copied_the_wrong_way(script: Script) -> Iterator[Spot]:
@@ -843,6 +900,8 @@ def polyak_shares(script: Script) -> Iterator[Spot]:
             share = _share(event.value.args[1], into)
             alpha = formulas.number(event.value.keys.get("alpha"))
             share = alpha if alpha is not None else share
+        elif event.name == "blend" or (event.name == "store" and isinstance(event.subject, Symbol) and event.subject.data == "state_dict"):
+            share = _share(event.value, into)
         elif event.name == "in place lerp_" and len(event.value.args) > 2:
             share = formulas.number(event.value.args[2])
         if share is not None and 0.5 < share < 1:
@@ -1064,18 +1123,51 @@ def _is_noise(value: Value) -> bool:
 # ── shapes ──
 
 
+def _sizes(script: Script) -> tuple[list[Symbol], set[int]]:
+    """Where a column meets a row, and the lines where all sizes are known and agree."""
+
+    def compare() -> tuple[list[Symbol], set[int]]:
+        run = execution(script)
+        wrong: list[Symbol] = []
+        lines: dict[int, bool] = {}
+        for each, one, other in sizes.pairs(run.sums, run.calls):
+            if sizes.clash(one, other):
+                wrong.append(each)
+            line = getattr(each.node, "lineno", 0)
+            sound = one is not None and other is not None and not sizes.clash(one, other)
+            lines[line] = lines.get(line, True) and sound
+        # Behind a square nothing is known for certain.
+        return wrong, set() if wrong else {line for line, sound in lines.items() if sound}
+
+    return script.once("sizes", compare)
+
+
 def column_against_row(script: Script) -> Iterator[Spot]:
-    run = execution(script)
-    for each in (*run.sums, *run.calls):
-        pair = each.args if each.op in ("Add", "Sub", "Mult") else each.args[:2] if called(each) in _SQUARES else ()
-        if len(pair) == 2 and each.node is not None:
-            shapes = [sizes.shape(one) for one in pair]
-            if sorted(map(str, shapes)) == ["column", "row"]:
-                yield _spot(
-                    each.node,
-                    "a column [N, 1] meets a row [N]: the result is a square [N, N], and every entry is mixed with every other one",
-                    ".squeeze(-1) on the column",
-                )
+    for each in _sizes(script)[0]:
+        yield _spot(
+            each.node,
+            "a column [N, 1] meets a row [N]: the result is a square [N, N], and every entry is mixed with every other one",
+            ".squeeze(-1) on the column",
+        )
+
+
+def cleared(id: str, script: Script) -> set[int]:
+    """Lines where what a check reads from names is known to be wrong: the formulas show something else."""
+    if id in ("COD601", "COD602"):
+        return _sizes(script)[1]
+    if id == "COD304":
+        held = list(_entropies(script))
+        nodes = [node for _, term, rewarded in held if rewarded for node in (term.joined, term.node, term.flipped)]
+        return {line for node in nodes if (line := getattr(node, "lineno", 0))} if all(each[2] for each in held) else set()
+    if id == "COD503":
+        return {
+            node.lineno
+            for target in formulas.targets(script)
+            if _is_trace(target) and any(flag(factor) or _flag_beside(factor) for factor in target.future.factors)
+            for node in (target.sum.node,)
+            if isinstance(node, ast.expr)
+        }
+    return set()
 
 
 MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
@@ -1083,6 +1175,7 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD502": (mask_inverted,),
     "COD503": (trace_not_cut,),
     "COD504": (returns_forwards,),
+    "COD505": (returns_left_reversed,),
     "COD512": (discount_above_one,),
     "COD101": (truncation_in_mask,),
     "COD536": (online_network_in_target,),

@@ -1,0 +1,723 @@
+"""What checks say of how a script collects and keeps experience: which observation goes with which action, ends, exploration (`formulas`)."""
+
+# ruff: noqa: E501 — a message reads best whole
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from rlclinic.diagnosis.lint.code import words
+from rlclinic.diagnosis.lint.code.script import Script, Spot
+from rlclinic.diagnosis.lint.code.symbolic import formulas, sizes
+from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Items, Record, Symbol, Table, Value
+from rlclinic.diagnosis.lint.code.symbolic.formulas import called, execution, flag, terms
+
+_CHANCES: Final = frozenset({"random", "rand", "uniform", "random_sample"})
+_RANDOM_ACTIONS: Final = frozenset({"sample", "randint", "randrange", "integers", "choice", "rand", "uniform", "random_integers"})
+MOST_CHANCE: Final = 0.5
+
+
+def _spot(where: ast.AST | None, text: str, fix: str = "") -> Spot:
+    return Spot(where if where is not None else ast.Pass(), text, fix)
+
+
+def _steps(script: Script) -> list[Event]:
+    return [
+        event
+        for event in execution(script).events
+        if event.name == "env step" and isinstance(event.value, Symbol) and len(event.value.args) > 1
+    ]
+
+
+# ── which observation goes with which action ──
+
+
+def latest(value: Value) -> list[Symbol]:
+    """What was put into a list or an array last, before it was stacked, drawn and cast."""
+    made: list[Symbol] = []
+    pending: list[Value] = [value]
+    seen: set[int] = set()
+    while pending and len(seen) < 120:
+        current = pending.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if isinstance(current, Items):
+            pending += current.items[-1:]
+        elif isinstance(current, Symbol):
+            if current.op == "array":
+                pending += current.stored[-1:] or []
+            elif current.op == "carried":
+                pending += current.args[:1]
+            elif current.op == "phi":
+                pending += current.args[1:]
+            elif (
+                current.op in ("element", "column", "sampled", "reversed", "put", "read")
+                or (current.op in ("method", "call") and called(current) in formulas.PASSING and current.args)
+                or (current.op == "item" and current.args and not isinstance(current.data, str))
+            ):
+                pending += current.args[:1]
+            else:
+                made.append(current)
+    return made
+
+
+def asked_about_later(script: Script) -> Iterator[Spot]:
+    """A network is asked about an action and the observation that this action led to."""
+    run = execution(script)
+    actions = {id(origin): event.value for event in _steps(script) for origin in _action(event)}
+    seen: set[int] = set()
+    for event in formulas.backwards(run):
+        for part in formulas.parts(event.value, into_arrays=False) if event.value is not None else ():
+            if id(part) in seen or part.free:
+                continue
+            seen.add(id(part))
+            for asked, taken in _questions(part):
+                later = [each for each in latest(asked) if each.op == "stepped" and each.data[0] == 0]
+                chosen = [each for each in latest(taken) if id(each) in actions]
+                for observation in later:
+                    step = observation.args[0]
+                    if any(actions[id(each)] is step for each in chosen) and len(later) == len(latest(asked)):
+                        where = _stored_at(script, observation) or formulas.written(part)
+                        yield _spot(
+                            where,
+                            "the observation that is kept with an action is the one that the action led to: the network learns about the past",
+                            "store the observation before the step",
+                        )
+
+
+def _action(event: Event) -> list[Symbol]:
+    assert isinstance(event.value, Symbol)
+    return latest(event.value.args[1])
+
+
+def _questions(part: Symbol) -> Iterator[tuple[Value, Value]]:
+    """Pairs of an observation and an action that a value is about."""
+    if called(part) in ("gather", "take_along_dim") and len(part.args) > 2:
+        for given in _inputs(part.args[0]):
+            yield given, part.args[2]
+    if part.op in ("item", "read") and len(part.args) > 1 and isinstance(part.args[1], Items):
+        for given in _inputs(part.args[0]):
+            yield given, part.args[1].items[-1]
+    if called(part) == "log_prob" and len(part.args) > 1:
+        for given in _inputs(part.args[0]):
+            yield given, part.args[1]
+    if part.op == "out" and len(part.args) == 3:
+        yield part.args[1], part.args[2]
+    if part.op == "out" and len(part.args) == 2:
+        joined = part.args[1]
+        if (
+            called(joined) in ("cat", "concatenate", "hstack")
+            and isinstance(joined, Symbol)
+            and joined.args
+            and isinstance(joined.args[0], Items)
+        ) and len(joined.args[0].items) == 2:
+            yield joined.args[0].items[0], joined.args[0].items[1]
+
+
+def _inputs(value: Value) -> list[Value]:
+    """What networks were asked about, before any layer."""
+    asked = [part for part in formulas.parts(value, into_arrays=False) if part.op == "out" and len(part.args) > 1]
+    return [
+        out.args[1]
+        for out in asked
+        if not any(inner.op == "out" for inner in formulas.parts(out.args[1], into_networks=False, into_arrays=False))
+    ][:3]
+
+
+def _stored_at(script: Script, observation: Symbol) -> ast.AST | None:
+    """Where that observation was put into something."""
+    for event in reversed(execution(script).events):
+        if event.name == "store" and event.value is not None and any(part is observation for part in _shallow(event.value)):
+            return _handed_over(event, observation)
+    return None
+
+
+def _handed_over(event: Event, observation: Symbol) -> ast.AST:
+    """The call that gave an observation to a memory of the script's own."""
+    where = event.node
+    for call, given in reversed(event.calls):
+        if not any(part is observation for value in given for part in _shallow(value)):
+            break
+        where = call
+    return where
+
+
+def _shallow(value: Value, depth: int = 6) -> Iterator[Value]:
+    yield value
+    if depth:
+        held: list[Value] = []
+        if isinstance(value, Items):
+            held = list(value.items)
+        elif isinstance(value, Table):
+            held = list(value.items.values())
+        elif isinstance(value, Record) and value.kind.fields:
+            held = list(value.attributes.values())
+        elif isinstance(value, Symbol) and (called(value) in formulas.PASSING or value.op in ("put", "phi", "carried")):
+            held = list(value.args)
+        for each in held:
+            yield from _shallow(each, depth - 1)
+
+
+def stored_twice(script: Script) -> Iterator[Spot]:
+    """A transition that is stored with the next observation, and without the one that its action was chosen for."""
+    for event in execution(script).events:
+        if event.name != "store" or event.value is None or not isinstance(event.value, Items | Table | Record):
+            continue
+        held = list(_shallow(event.value))
+        rewards = [each for each in held if isinstance(each, Symbol) and each.op == "stepped" and each.data[0] == 1]
+        if len({id(each.args[0]) for each in rewards}) != 1:
+            continue
+        step = rewards[0].args[0]
+        assert isinstance(step, Symbol)
+        seen_next = [
+            each for each in held if isinstance(each, Symbol) and each.op == "stepped" and each.data[0] == 0 and each.args[0] is step
+        ]
+        looked_at = _looked_at(step)
+        chosen = [each for each in held if isinstance(each, Symbol) and any(each is one or one in latest(each) for one in looked_at)]
+        fields = _fields(event.value)
+        if len(looked_at) > 0 and not chosen and seen_next and sum(_is_of(each, step) for each in fields) >= 2:
+            yield _spot(
+                _handed_over(event, seen_next[0]),
+                "the observation after the step is stored in both places: the one that the action was chosen for is lost",
+                "store before obs = next_obs",
+            )
+        ordered = (
+            [place for place, each in enumerate(fields) if _is_of(each, step)],
+            [
+                place
+                for place, each in enumerate(fields)
+                if isinstance(each, Symbol) and any(one in latest(each) or one is each for one in looked_at)
+            ],
+        )
+        names = _names_of(event.value)
+        if len(ordered[0]) == len(ordered[1]) == 1 and names:
+            after, before = names[ordered[0][0]], names[ordered[1][0]]
+            if _is_next(before) and not _is_next(after) and words.OBSERVATION(after):
+                yield _spot(
+                    event.node,
+                    f"the observation before the step is kept as `{before}`, and the one after it as `{after}`: they are swapped",
+                    "swap them",
+                )
+
+
+def _is_next(name: str) -> bool:
+    return "next" in name.lower() or name.lower().endswith(("2", "_p", "_prime"))
+
+
+def _fields(value: Value) -> list[Value]:
+    if isinstance(value, Items):
+        return list(value.items[0].items) if len(value.items) == 1 and isinstance(value.items[0], Items) else (
+            _fields(value.items[0]) if len(value.items) == 1 else list(value.items)
+        )  # fmt: skip
+    if isinstance(value, Table):
+        return list(value.items.values())
+    if isinstance(value, Record) and value.kind.fields:
+        return [value.attributes[name] for name in value.kind.fields if name in value.attributes]
+    return [value]
+
+
+def _names_of(value: Value) -> list[str]:
+    if isinstance(value, Items) and len(value.items) == 1:
+        return _names_of(value.items[0])
+    if isinstance(value, Table):
+        return [str(key) for key in value.items]
+    if isinstance(value, Record) and value.kind.fields:
+        return [name for name in value.kind.fields if name in value.attributes]
+    return []
+
+
+def _is_of(value: Value, step: Symbol) -> bool:
+    found = latest(value) if isinstance(value, Symbol) else []
+    return bool(found) and all(each.op == "stepped" and each.data[0] == 0 and each.args[0] is step for each in found)
+
+
+def _looked_at(step: Symbol) -> list[Symbol]:
+    """Observations that a network was asked about for the action of a step."""
+    made: list[Symbol] = []
+    for part in formulas.parts(step.args[1], into_arrays=False):
+        if part.op == "out":
+            made += [each for given in part.args[1:] for each in latest(given) if each.op in ("stepped", "observed")]
+    return [each for each in made if not (each.op == "stepped" and each.args[0] is step)]
+
+
+# ── actions ──
+
+
+def log_prob_of_another_draw(script: Script) -> Iterator[Spot]:
+    """The environment gets one draw from the policy, and the log-probability is that of another one."""
+    taken = {id(origin) for event in _steps(script) for origin in latest(event.value.args[1])}  # type: ignore[union-attr]
+    dists = {
+        id(origin.args[0])
+        for event in _steps(script)
+        for origin in latest(event.value.args[1])  # type: ignore[union-attr]
+        if called(origin) in ("sample", "rsample") and origin.args
+    }
+    for event in formulas.backwards(execution(script)):
+        for part in formulas.parts(event.value, into_arrays=False) if event.value is not None else ():
+            if called(part) != "log_prob" or len(part.args) < 2 or id(part.args[0]) not in dists:
+                continue
+            drawn = [each for each in latest(part.args[1]) if called(each) in ("sample", "rsample")]
+            if drawn and not any(id(each) in taken for each in drawn):
+                yield _spot(
+                    part.node,
+                    "the log-probability is that of another draw than the action which the environment was given",
+                    "log_prob(action)",
+                )
+
+
+def fresh_draw_in_update(script: Script) -> Iterator[Spot]:
+    """The log-probability in an update is that of an action drawn there, from a distribution of stored observations."""
+    for event in formulas.backwards(execution(script)):
+        for part in formulas.parts(event.value, into_networks=False, into_arrays=False) if event.value is not None else ():
+            if called(part) != "log_prob" or len(part.args) < 2 or part.free or _is_reparametrized(event.value):
+                continue
+            drawn = [each for each in latest(part.args[1]) if called(each) == "sample" and each.args]
+            asked = [inner.args[1] for inner in formulas.parts(part.args[0], False, False) if inner.op == "out" and len(inner.args) > 1]
+            again = [
+                inner.args[1]
+                for each in drawn
+                for inner in formulas.parts(each.args[0], False, False)
+                if inner.op == "out" and len(inner.args) > 1
+            ]
+            if drawn and asked and again and asked[0] is again[0] and _is_kept(asked[0]):
+                yield _spot(
+                    part.node,
+                    "the log-probability is that of an action drawn just now, not of the one that was taken and rewarded",
+                    "log_prob(actions)",
+                )
+
+
+def _is_reparametrized(loss: Value | None) -> bool:
+    return loss is not None and any(called(part) == "rsample" for part in formulas.parts(loss, into_arrays=False))
+
+
+def _is_kept(value: Value) -> bool:
+    """Whether observations come from a list or an array."""
+    for part in formulas.parts(value, into_networks=False, into_arrays=False):
+        if part.op in ("read", "array", "column", "sampled") or any(isinstance(each, Items) and each.is_open for each in part.args):
+            return True
+    return False
+
+
+def greedy_policy(script: Script) -> Iterator[Spot]:
+    """The likeliest action in every step of training, of a network that is trained by its log-probabilities."""
+    run = execution(script)
+    trained = {
+        id(formulas.root(inner.args[0]))
+        for event in formulas.backwards(run)
+        if event.value is not None
+        for part in formulas.parts(event.value, into_arrays=False)
+        if called(part) == "log_prob" and not part.free
+        for inner in formulas.parts(part.args[0], into_networks=False, into_arrays=False)
+        if inner.op == "out"
+    }
+    events = _steps(script)
+    if not trained or any(_has_chance(event.value.args[1]) for event in events):  # type: ignore[union-attr]
+        return
+    for event in events:
+        assert isinstance(event.value, Symbol)
+        for part in formulas.parts(event.value.args[1], into_networks=False, into_arrays=False):
+            if called(part) in ("argmax", "max") and part.args and event.loops:
+                asked = [inner for inner in formulas.parts(part.args[0], False, False) if inner.op == "out"]
+                if asked and id(formulas.root(asked[0].args[0])) in trained:
+                    yield _spot(part.node, "the likeliest action is taken in training: nothing else is ever tried", "dist.sample()")
+
+
+def _has_chance(value: Value) -> bool:
+    return any(
+        called(part) in ("sample", "rsample", "multinomial", "choice", "random") for part in formulas.parts(value, into_arrays=False)
+    )
+
+
+# ── chance ──
+
+
+def _choices(script: Script) -> Iterator[tuple[Event, Symbol, Value, Value, Value]]:
+    """Actions that are chosen by chance: the comparison, its threshold, what is done where it holds, and where it does not."""
+    for event in _steps(script):
+        assert isinstance(event.value, Symbol)
+        for part in formulas.parts(event.value.args[1], into_networks=False, into_arrays=False):
+            chooses = part.op == "phi" or (called(part) == "where" and len(part.args) == 3)
+            if chooses:
+                for test, holds in _comparisons(part.args[0]):
+                    one, other = (part.args[1], part.args[2]) if holds else (part.args[2], part.args[1])
+                    yield event, test, part.args[0], one, other
+
+
+def _comparisons(test: Value, holds: bool = True) -> Iterator[tuple[Symbol, bool]]:
+    if isinstance(test, Symbol):
+        if test.op == "Compare" and len(test.args) == 2:
+            yield test, holds
+        elif test.op == "Not":
+            yield from _comparisons(test.args[0], not holds)
+        elif test.op == "And" and holds:
+            for each in test.args:
+                yield from _comparisons(each, holds)
+
+
+def _threshold(test: Symbol) -> tuple[Value, bool] | None:
+    """What a random number is compared with, and whether the test holds where the number is smaller."""
+    left, right = test.args
+    if test.data not in ("Lt", "LtE", "Gt", "GtE"):
+        return None
+    smaller = test.data in ("Lt", "LtE")
+    if _is_chance(left) and not _is_chance(right):
+        return right, smaller
+    if _is_chance(right) and not _is_chance(left):
+        return left, not smaller
+    return None
+
+
+def _is_chance(value: Value) -> bool:
+    return isinstance(value, Symbol) and called(value) in _CHANCES
+
+
+def _is_random_action(value: Value) -> bool:
+    held = list(formulas.parts(value, into_networks=False, into_arrays=False))
+    return any(called(part) in _RANDOM_ACTIONS for part in held) and not any(part.op == "out" for part in held)
+
+
+def _is_greedy_action(value: Value) -> bool:
+    held = list(formulas.parts(value, into_networks=False, into_arrays=False))
+    return any(part.op == "out" for part in held) and any(called(part) in ("argmax", "max") for part in held)
+
+
+def exploration_inverted(script: Script) -> Iterator[Spot]:
+    for _, test, _, holds, fails in _choices(script):
+        threshold = _threshold(test)
+        if threshold is None:
+            continue
+        value, smaller = threshold
+        where_smaller, where_larger = (holds, fails) if smaller else (fails, holds)
+        number = formulas.number(value)
+        if (
+            _is_greedy_action(where_smaller)
+            and _is_random_action(where_larger)
+            and (number is None or number < MOST_CHANCE)
+            and _falls(value)
+        ):
+            yield _spot(
+                test.node,
+                "the random action is taken where the random number is above epsilon: exploration grows as epsilon falls",
+                "if random.random() < epsilon: explore",
+            )
+
+
+def _falls(value: Value) -> bool:
+    """Whether a threshold is a chance to explore: one that falls, or a small number."""
+    number = formulas.number(value)
+    if number is not None:
+        return number < MOST_CHANCE
+    for part in formulas.parts(value, into_networks=False, into_arrays=False):
+        if part.op in ("Sub", "Mult", "Div", "Pow", "USub") or called(part) in ("max", "exp", "interp", "maximum"):
+            return True
+    return False
+
+
+def chance_never_falls(script: Script) -> Iterator[Spot]:
+    events: dict[ast.AST, list[tuple[Symbol, Value]]] = {}
+    for _, test, _, holds, fails in _choices(script):
+        threshold = _threshold(test)
+        if threshold is None:
+            continue
+        value, smaller = threshold
+        explores, exploits = (holds, fails) if smaller else (fails, holds)
+        if _is_random_action(explores) and _is_greedy_action(exploits) and isinstance(test.node, ast.AST):
+            events.setdefault(test.node, []).append((test, value))
+    for node, held in events.items():
+        numbers = [formulas.number(value) for _, value in held]
+        last = numbers[-1]
+        if last is not None and last >= MOST_CHANCE and all(each == last for each in numbers) and not _changes(script, node):
+            value = held[-1][1]
+            yield _spot(
+                formulas.written(value) if isinstance(value, Symbol) and value.op != "const" else node,
+                f"the chance to explore is {last:g} in every step, and nothing makes it smaller: what was learned is hardly ever used",
+                "let it fall to 0.05",
+            )
+
+
+def _changes(script: Script, test: ast.AST) -> bool:
+    """Whether something that a comparison reads is set in more than one place."""
+    read = {node.id if isinstance(node, ast.Name) else node.attr for node in ast.walk(test) if isinstance(node, ast.Name | ast.Attribute)}
+    places: dict[str, int] = {}
+    stored = [node.id for node in script.all(ast.Name) if isinstance(node.ctx, ast.Store)]
+    stored += [node.attr for node in script.all(ast.Attribute) if isinstance(node.ctx, ast.Store)]
+    for name in stored:
+        places[name] = places.get(name, 0) + (name in read)
+    return any(count > 1 for count in places.values())
+
+
+# ── ends ──
+
+
+def end_is_overlooked(script: Script) -> Iterator[Spot]:
+    """A loop of steps that is left, or begins anew, at one kind of end only."""
+    run = execution(script)
+    for node, events in _by_place(_steps(script)).items():
+        event = events[-1]
+        step = event.value
+        assert isinstance(step, Symbol)
+        if not event.loops or not isinstance(event.subject, Symbol) or event.subject.op != "env" or not sizes.is_single(event.subject):
+            continue
+        loop = event.loops[-1]
+        reasons: list[Value] = []
+        if isinstance(loop, ast.While) and loop in run.tests:
+            reasons.append(run.tests[loop])
+        place = len(event.loops)
+        for other in run.events:
+            if other.loops[:place] != event.loops:
+                continue
+            if other.name == "leave" or (other.name == "env reset" and other.subject is event.subject):
+                reasons += other.guards[len(event.guards) :]
+        ends: set[str] = set()
+        named: ast.AST | None = None
+        for reason in reasons:
+            held = [flag(part) for part in formulas.parts(reason, into_networks=False, into_arrays=False)]
+            found = {end for each in held if each is not None for end in each.ends}
+            ends |= found
+            if found and named is None:
+                named = reason.node if isinstance(reason, Symbol) else None
+        if ends == {"truncated"}:
+            yield _spot(
+                named or node,
+                "the episode is left at time limits alone: after a real end the environment is stepped on, and what it returns means nothing",
+                "if terminated or truncated",
+            )
+        if ends == {"terminated"} and (isinstance(loop, ast.While) or _is_long(run.walked.get(loop))):
+            yield _spot(
+                named or node,
+                "the episode is left at real ends alone: at a time limit the environment is stepped on, though its episode is over",
+                "if terminated or truncated",
+            )
+
+
+def _is_long(walked: Value | None) -> bool:
+    """A loop over the whole of training, not over the steps of one episode."""
+    if isinstance(walked, Symbol) and walked.op == "range":
+        bound = formulas.number(walked.args[1] if len(walked.args) > 1 else walked.args[0])
+        return bound is not None and bound >= 5000
+    return False
+
+
+def _by_place(events: list[Event]) -> dict[ast.AST, list[Event]]:
+    made: dict[ast.AST, list[Event]] = {}
+    for event in events:
+        made.setdefault(event.node, []).append(event)
+    return made
+
+
+def path_closed_wrongly(script: Script) -> Iterator[tuple[str, Spot]]:
+    """The value that closes a path of rewards: nothing at a real end, what the critic says elsewhere."""
+    for last, where in _tails(script):
+        if isinstance(last, Symbol) and last.op == "phi":
+            held = flag(last.args[0])
+            zero_first, zero_second = (formulas.number(each) == 0 for each in last.args[1:3])
+            if held is None or zero_first == zero_second:
+                continue
+            cuts_at_end = (held.sign > 0) == zero_first
+            if not cuts_at_end:
+                yield (
+                    "COD502",
+                    _spot(
+                        formulas.written(last) or where,
+                        "the path is closed with the critic's value where the episode ended, and with nothing where it goes on: the wrong way round",
+                        "0 if terminated else value",
+                    ),
+                )
+            elif "truncated" in held.ends:
+                yield (
+                    "COD101",
+                    _spot(
+                        formulas.written(last) or where,
+                        "a path that a time limit cut is closed with nothing: the future there is worth something",
+                        "0 only where terminated",
+                    ),
+                )
+        elif isinstance(last, Symbol) and any(part.op == "out" for part in formulas.parts(last, into_networks=False, into_arrays=False)):
+            guards = [flag(part) for guard in last.guards for part in formulas.parts(guard, into_networks=False)]
+            ends = {end for each in guards if each is not None for end in each.ends}
+            if "terminated" in ends and not any(
+                isinstance(guard, Symbol) and guard.op == "Not" and flag(guard.args[0]) for guard in last.guards
+            ):
+                yield (
+                    "COD501",
+                    _spot(
+                        formulas.written(last) or where,
+                        "every path is closed with what the critic says, also where the episode really ended: nothing takes it away there",
+                        "0 if terminated else value",
+                    ),
+                )
+
+
+def _tails(script: Script) -> Iterator[tuple[Value, ast.AST | None]]:
+    seen: set[int] = set()
+    for call in execution(script).calls:
+        if called(call) != "append" or call.op != "call" or len(call.args) != 2 or id(call.args[1]) in seen:
+            continue
+        if any(each.op == "out" for origin in formulas.origins(call.args[0]) for each in formulas.parts(origin, False, False)):
+            seen.add(id(call.args[1]))
+            yield _unwrapped(call.args[1]), call.node
+
+
+def _unwrapped(value: Value) -> Value:
+    while isinstance(value, Symbol) and called(value) in formulas.PASSING and value.args:
+        value = value.args[0]
+    return value
+
+
+def _closed(id: str) -> Callable[[Script], Iterator[Spot]]:
+    def meaning(script: Script) -> Iterator[Spot]:
+        for check, spot in path_closed_wrongly(script):
+            if check == id:
+                yield spot
+
+    return meaning
+
+
+# ── time ──
+
+
+def flags_of_another_step(script: Script) -> Iterator[Spot]:
+    """A reward of one step beside the flag of another one."""
+    for target in (*((each.sum, each.future) for each in formulas.targets(script)), *formulas.returns(script)):
+        total, future = target
+        rewards = [each for term in terms(total) for each in term.factors if formulas.is_reward(each)]
+        for reward in rewards[:1]:
+            own = _row(reward)
+            for factor in future.factors:
+                if flag(factor) is None:
+                    continue
+                for part in formulas.parts(factor, into_networks=False, into_arrays=False):
+                    other = _row(part) if part.op == "read" else None
+                    if own is None or other is None or own[0] is not other[0]:
+                        continue
+                    before = _is_kept_before(part)
+                    if before is not None and other[1] - own[1] != (1 if before else 0):
+                        yield _spot(
+                            total.node,
+                            "the flag that cuts here belongs to another step than the reward: episodes leak into each other, and are cut one step off",
+                            "the flag of the same step",
+                        )
+
+
+def _row(value: Value) -> tuple[Value, int] | None:
+    """Which row of an array is read: the counter of a loop, and how far from it."""
+    while isinstance(value, Symbol) and called(value) in formulas.PASSING and value.args:
+        value = value.args[0]
+    if not isinstance(value, Symbol) or value.op != "read" or len(value.args) < 2:
+        return None
+    key = value.args[1]
+    if isinstance(key, Symbol) and key.op in ("index", "element"):
+        return key, 0
+    if (
+        isinstance(key, Symbol)
+        and key.op in ("Add", "Sub")
+        and len(key.args) == 2
+        and isinstance(key.args[0], Symbol)
+        and key.args[0].op in ("index", "element")
+    ):
+        offset = formulas.number(key.args[1])
+        return (key.args[0], int(offset if key.op == "Add" else -offset)) if offset is not None else None
+    return None
+
+
+def _is_kept_before(value: Symbol) -> bool | None:
+    """Whether an array of flags holds those from before each step; None where that is not seen."""
+    array = value.args[0]
+    stored = [each for each in (array.stored if isinstance(array, Symbol) else ()) if isinstance(each, Symbol) and each.op == "put"]
+    if not stored:
+        return None
+    last = stored[-1].args[0]
+    for part in formulas.parts(last, into_networks=False, into_arrays=False):
+        if part.op == "carried":
+            return True
+        if part.op == "stepped":
+            return False
+    return None
+
+
+def rewards_discounted(script: Script) -> Iterator[Spot]:
+    """The discount stands at the reward of the same step."""
+    for each in execution(script).sums:
+        if each.op not in ("Add", "Mult"):
+            continue
+        held = terms(each)
+        rewards = [term for term in held if term.sign > 0 and any(formulas.is_reward(one) for one in term.factors)]
+        running = [
+            term
+            for term in held
+            if term.sign > 0 and any(formulas.carried(one) is not None for one in term.factors) and term not in rewards
+        ]
+        if len(rewards) != 1 or len(running) != 1:
+            continue
+        factors = [one for one in rewards[0].factors if not formulas.is_reward(one)]
+        later = [one for one in running[0].factors if formulas.carried(one) is None]
+        for factor in factors:
+            number = formulas.number(factor)
+            if (
+                number is not None
+                and 0.8 <= number < 1
+                and (any(one is factor or formulas.number(one) == number for one in later) or not later)
+            ):
+                yield _spot(
+                    each.node,
+                    "the discount is at the reward of this step, where it belongs to what follows: returns are too small by one step",
+                    "reward + gamma * following",
+                )
+
+
+def discount_unused(script: Script) -> Iterator[Spot]:
+    """Rewards are summed without a discount, and the discount that the script names is never read."""
+    named = {node.id for node in script.all(ast.Name) if isinstance(node.ctx, ast.Store) and words.GAMMA(node.id)}
+    named |= {
+        each.arg for function in script.functions for each in (*function.args.args, *function.args.kwonlyargs) if words.GAMMA(each.arg)
+    }
+    used = {node.id for node in script.all(ast.Name) if isinstance(node.ctx, ast.Load)} | {node.attr for node in script.all(ast.Attribute)}
+    if not named or named & used:
+        return
+    for each in execution(script).sums:
+        if each.op == "Add" and each.data != "in place" and len(each.args) == 2:
+            kept = [one for one in each.args if formulas.carried(one) is not None]
+            if len(kept) == 1 and formulas.is_reward(next(one for one in each.args if one is not kept[0])):
+                yield _spot(
+                    each.node, f"rewards are summed without a discount, and `{min(named)}` is never used", "reward + gamma * following"
+                )
+
+
+def same_seeds(script: Script) -> Iterator[Spot]:
+    """Environments that are made or reset in a row, all with the same seed."""
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.keyword) and node.arg in ("seed", "seeds") and isinstance(node.value, ast.ListComp):
+            counters = {name.id for part in node.value.generators for name in ast.walk(part.target) if isinstance(name, ast.Name)}
+            used = {name.id for name in ast.walk(node.value.elt) if isinstance(name, ast.Name)}
+            calls = [part for part in ast.walk(node.value.elt) if isinstance(part, ast.Call)]
+            if not counters & used and not calls:
+                yield _spot(node.value, "every environment gets the same seed: they all play the same episodes", "seed + i")
+        if isinstance(node, ast.For) and isinstance(node.target, ast.Name | ast.Tuple):
+            counters = {name.id for name in ast.walk(node.target) if isinstance(name, ast.Name)}
+            for call in ast.walk(node):
+                is_seed = (
+                    isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "seed" and len(call.args) == 1
+                )
+                if is_seed and isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                    holder = {name.id for name in ast.walk(call.func.value) if isinstance(name, ast.Name)}
+                    if holder & counters and isinstance(call.args[0], ast.Constant):
+                        yield _spot(call, "every environment gets the same seed: they all play the same episodes", "seed + i")
+
+
+MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
+    "COD122": (asked_about_later, stored_twice),
+    "COD210": (log_prob_of_another_draw, fresh_draw_in_update),
+    "COD206": (greedy_policy,),
+    "COD511": (exploration_inverted,),
+    "COD508": (chance_never_falls,),
+    "COD105": (end_is_overlooked,),
+    "COD501": (_closed("COD501"),),
+    "COD502": (_closed("COD502"),),
+    "COD101": (_closed("COD101"),),
+    "COD515": (flags_of_another_step,),
+    "COD512": (rewards_discounted, discount_unused),
+    "COD903": (same_seeds,),
+}
+"""What is added to which check."""

@@ -1,0 +1,518 @@
+"""What checks say of how a script learns: ratios, gradients that are lost, optimizers, steps in the wrong direction (`formulas`)."""
+
+# ruff: noqa: E501 — a message reads best whole
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from rlclinic.diagnosis.lint.code.script import Script, Spot
+from rlclinic.diagnosis.lint.code.symbolic import formulas, sizes
+from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Items, Symbol, Value
+from rlclinic.diagnosis.lint.code.symbolic.formulas import Term, called, execution, gradient, outputs_in, root, terms
+
+CHOICES: Final = frozenset({"min", "minimum", "max", "maximum", "fmin", "fmax"})
+CLIPS: Final = frozenset({"clamp", "clip", "clip_by_value"})
+_BEST: Final = frozenset({"max", "amax", "argmax"})
+
+
+def _spot(where: ast.AST | None, text: str, fix: str = "") -> Spot:
+    return Spot(where if where is not None else ast.Pass(), text, fix)
+
+
+# ── the ratio of PPO ──
+
+
+def clipped_ratios(script: Script) -> list[tuple[Symbol, Symbol]]:
+    """What is clipped and compared with itself unclipped, in a choice of the smaller or larger one: the clip, and the ratio."""
+    return script.once("clipped ratios", lambda: list(_clipped_ratios(script)))
+
+
+def _clipped_ratios(script: Script) -> Iterator[tuple[Symbol, Symbol]]:
+    for event in formulas.backwards(execution(script)):
+        for part in formulas.parts(event.value, into_networks=False, into_arrays=False) if event.value is not None else ():
+            if called(part) in CHOICES and len(part.args) == 2:
+                sides = [_products(each) for each in part.args]
+                for one, other in (sides, sides[::-1]):
+                    for factor in one:
+                        if called(factor) in CLIPS and isinstance(factor, Symbol) and factor.args:
+                            ratio = factor.args[0]
+                            if isinstance(ratio, Symbol) and any(each is ratio for each in other):
+                                yield factor, ratio
+
+
+def _products(value: Value) -> list[Value]:
+    while isinstance(value, Symbol) and value.op == "USub":
+        value = value.args[0]
+    return [each.args[0] if isinstance(each, Symbol) and each.op == "USub" else each for each in formulas.factors(value)]
+
+
+def ratio_of_logarithms(script: Script) -> Iterator[Spot]:
+    """The ratio upside down, or a difference of logarithms in its place."""
+    for _, ratio in clipped_ratios(script):
+        if ratio.op == "Sub" and gradient(ratio):
+            yield _spot(
+                ratio.node,
+                "a difference of log-probabilities stands in the place of the ratio: it is near 0, where the ratio is near 1",
+                "ratio = (log_prob - old_log_prob).exp()",
+            )
+        inner = ratio.args[0] if called(ratio) == "exp" and ratio.args else None
+        if isinstance(inner, Symbol):
+            held = terms(inner)
+            moving = [term for term in held if any(gradient(each) for each in term.factors)]
+            if len(held) == 2 and len(moving) == 1 and moving[0].sign < 0:
+                yield _spot(
+                    _innermost(inner, ratio),
+                    "the ratio is upside down: the old probability over the new one falls where the new one rises",
+                    "ratio = (log_prob - old_log_prob).exp()",
+                )
+        if ratio.op == "Div" and len(ratio.args) == 2 and gradient(ratio.args[1]) and not gradient(ratio.args[0]):
+            yield _spot(
+                ratio.node,
+                "the ratio is upside down: the old probability over the new one falls where the new one rises",
+                "ratio = prob / old_prob",
+            )
+
+
+def _innermost(inner: Symbol, outer: Symbol) -> ast.AST | None:
+    return inner.node if inner.op == "Sub" else outer.node
+
+
+def ratio_is_one(script: Script) -> Iterator[Spot]:
+    """exp(x - x.detach()): the same log-probability on both sides."""
+    for _, ratio in clipped_ratios(script):
+        inner = ratio.args[0] if called(ratio) == "exp" and ratio.args else None
+        if isinstance(inner, Symbol) and inner.op == "Sub" and len(inner.args) == 2:
+            new, old = (_undetached(each) for each in inner.args)
+            same = new is old or (
+                isinstance(new, Symbol)
+                and isinstance(old, Symbol)
+                and called(new) == called(old) == "log_prob"
+                and len(new.args) == len(old.args) == 2
+                and new.args[0] is old.args[0]
+                and _is_same(new.args[1], old.args[1])
+            )
+            if same:
+                yield _spot(
+                    inner.node,
+                    "the old log-probability is the new one, detached: the ratio is always 1, and clipping never acts",
+                    "keep the log-probabilities of the rollout",
+                )
+
+
+def _is_same(one: Value, other: Value, depth: int = 6) -> bool:
+    """Whether two values are written alike, of the same values."""
+    if one is other:
+        return True
+    if depth == 0 or not isinstance(one, Symbol) or not isinstance(other, Symbol) or len(one.args) != len(other.args):
+        return False
+    is_chance = called(one) in ("sample", "rsample", "random", "rand", "randn", "randint")
+    alike = (one.op, str(one.data)) == (other.op, str(other.data)) and not is_chance and bool(one.args)
+    return alike and all(_is_same(a, b, depth - 1) for a, b in zip(one.args, other.args, strict=True))
+
+
+def _undetached(value: Value) -> Value:
+    while isinstance(value, Symbol) and called(value) in ("detach", "sum", "squeeze", "clone", "stop_gradient") and value.args:
+        value = value.args[0]
+    return value
+
+
+def bounds_around_zero(script: Script) -> Iterator[Spot]:
+    for clip, ratio in clipped_ratios(script):
+        bounds = [*clip.args[1:3]] if len(clip.args) > 2 else [clip.keys.get("min"), clip.keys.get("max")]
+        low, high = (bounds[0], bounds[1]) if len(bounds) == 2 else (None, None)
+        numbers = [formulas.number(low), formulas.number(high)]
+        opposite = isinstance(low, Symbol) and low.op == "USub" and low.args[0] is high
+        known_wrong = numbers[0] is not None and numbers[1] is not None and not numbers[0] < 1 < numbers[1]
+        if called(ratio) == "exp" and (opposite or known_wrong):
+            yield _spot(
+                clip.node,
+                "the ratio is clipped to bounds that do not lie around 1: it is cut off where nothing has changed",
+                "clamp(ratio, 1 - clip, 1 + clip)",
+            )
+
+
+# ── gradients ──
+
+
+def term_without_gradient(script: Script) -> Iterator[Spot]:
+    """A part of a loss that comes from a network, and that was cut off from it."""
+    for event in formulas.backwards(execution(script)):
+        held = terms(event.value) if event.value is not None else []
+        moving = [term for term in held if any(gradient(each) for each in term.factors)]
+        for term in held:
+            if term in moving:
+                continue
+            cut = [
+                part
+                for factor in term.factors
+                for part in formulas.parts(factor, into_networks=False, into_arrays=False)
+                if called(part) in ("detach", "stop_gradient", "item") and part.args and _learns(part.args[0])
+            ]
+            drawn = any(called(part) == "log_prob" for each in cut for part in formulas.parts(each, into_arrays=False))
+            if cut and (drawn or not moving or _asks_about_own_action(cut[0])):
+                yield _spot(
+                    cut[0].node,
+                    "this part of the loss is cut off from the network that it should train: it has no gradient",
+                    "without .detach()",
+                )
+
+
+def _learns(value: Value) -> bool:
+    return bool(gradient(value))
+
+
+def _asks_about_own_action(value: Symbol) -> bool:
+    return any(
+        gradient(given)
+        for part in formulas.parts(value, into_arrays=False)
+        if part.op == "out" and not part.free
+        for given in part.args[1:]
+    )
+
+
+def loss_without_gradient(script: Script) -> Iterator[Spot]:
+    """A loss that reaches no network, though networks were asked for it."""
+    run = execution(script)
+    for event in formulas.backwards(run) if run.complete else ():
+        if event.value is None or gradient(event.value) or not isinstance(event.value, Symbol):
+            continue
+        asked = [part for part in formulas.parts(event.value, into_arrays=False) if part.op == "out" and _is_trained(script, part)]
+        cut = [
+            part
+            for part in formulas.parts(event.value, into_networks=False, into_arrays=False)
+            if called(part) in ("detach", "stop_gradient") and part.args and gradient(part.args[0])
+        ]
+        if asked and cut:
+            yield _spot(cut[0].node, "the loss is cut off from every network: nothing is learned from it", "without .detach()")
+
+
+def _is_trained(script: Script, out: Symbol) -> bool:
+    return bool(formulas.optimized(execution(script), out.args[0]))
+
+
+# ── optimizers ──
+
+
+def _events_of(script: Script, name: str) -> list[Event]:
+    return [event for event in execution(script).events if event.name == name]
+
+
+def _is_unresolved(script: Script, name: str) -> bool:
+    """Whether a method of that name is called on something that is not known."""
+    run = execution(script)
+    if any(called(each) == name and each.op in ("method", "asked") for each in run.calls):
+        return True
+    return name == "step" and any(
+        isinstance(event.value, Symbol) and any(isinstance(given, Symbol) and given.op == "optimizer" for given in event.value.args[1:])
+        for event in run.events
+        if event.name == "env step"
+    )
+
+
+def gradients_never_cleared(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    cleared = {id(event.subject) for event in _events_of(script, "optimizer zero_grad")}
+    if not run.complete or _is_unresolved(script, "zero_grad") or _events_of(script, "clear") or _events_of(script, "set grad"):
+        return
+    explicit = {id(event.subject) for event in run.events if event.name == "backward"}
+    by_place: dict[ast.AST | None, list[Symbol]] = {}
+    for optimizer in run.optimizers:
+        by_place.setdefault(optimizer.node, []).append(optimizer)
+    for made in by_place.values():
+        steps = [event for event in _events_of(script, "optimizer step") if any(event.subject is each for each in made) and event.loops]
+        if steps and explicit and not any(id(each) in cleared for each in made) and _by_backward(script):
+            yield _spot(
+                steps[0].node,
+                "gradients are never cleared for this optimizer: each step repeats all gradients before it",
+                "optimizer.zero_grad() before backward()",
+            )
+
+
+def _by_backward(script: Script) -> bool:
+    return any(isinstance(node.func, ast.Attribute) and node.func.attr == "backward" for node in script.all(ast.Call))
+
+
+def optimizer_never_steps(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    if not run.complete or _is_unresolved(script, "step") or not _by_backward(script):
+        return
+    stepped = {id(event.subject) for event in _events_of(script, "optimizer step")}
+    cleared = {id(event.subject): event for event in _events_of(script, "optimizer zero_grad") if event.loops}
+    by_place: dict[ast.AST | None, list[Symbol]] = {}
+    for optimizer in run.optimizers:
+        by_place.setdefault(optimizer.node, []).append(optimizer)
+    for made in by_place.values():
+        used = [each for each in made if id(each) in cleared]
+        if used and not any(id(each) in stepped for each in made):
+            yield _spot(
+                cleared[id(used[0])].node,
+                "gradients are computed and cleared, and the optimizer never steps: nothing is learned",
+                "optimizer.step()",
+            )
+
+
+def steps_for_another_loss(script: Script) -> Iterator[Spot]:
+    """An optimizer that steps after a loss which reaches none of its weights."""
+    run = execution(script)
+    last: Event | None = None
+    for event in run.events if run.complete else ():
+        if event.name == "backward":
+            last = event
+        elif event.name == "optimizer step" and last is not None and last.value is not None and isinstance(event.subject, Symbol):
+            reached = gradient(last.value)
+            held = formulas.parameters(event.subject)
+            if not reached or not held or not all(root(each) is not None for each in (*held, *reached)):
+                continue
+            if not any(_belongs(network, own) for network in reached for own in held):
+                before = [each for each in run.events if each.name == "backward" and each.loops == last.loops]
+                if any(
+                    _belongs(network, own) for each in before if each.value is not None for network in gradient(each.value) for own in held
+                ):
+                    continue
+                yield _spot(
+                    _loss_line(last) or event.node,
+                    "the optimizer that steps after this loss holds other weights than those it reaches: they are never changed by it",
+                    "let the gradient reach them",
+                )
+            acting = [network for network in reached if not formulas.optimized(run, network) and _acts(script, network)]
+            if acting and all(root(each) is not None for each in held):
+                yield _spot(
+                    event.subject.node,
+                    "no optimizer holds the network that chooses the actions, though this loss reaches it: it stays as it was made",
+                    "give the optimizer the policy's parameters",
+                )
+
+
+def _loss_line(event: Event) -> ast.AST | None:
+    return formulas.written(event.value) if event.value is not None else None
+
+
+def _belongs(network: Value, own: Value) -> bool:
+    return formulas.holds(own, network) or formulas.holds(own, root(network)) or formulas.holds(network, own)
+
+
+def _acts(script: Script, network: Value) -> bool:
+    """Whether a network's answer is what an environment is given."""
+    top = root(network)
+    for event in _events_of(script, "env step"):
+        given = event.value.args[1:] if isinstance(event.value, Symbol) else ()
+        if any(part.op == "out" and root(part.args[0]) is top for each in given for part in formulas.parts(each, into_arrays=False)):
+            return True
+    return False
+
+
+# ── what is regressed on what ──
+
+
+def returns_are_advantages(script: Script) -> Iterator[Spot]:
+    """The critic is trained on the running advantage, without the value that was subtracted from it."""
+    traces = {id(each) for each in execution(script).sums if _is_running_advantage(each)}
+    for event in formulas.backwards(execution(script)):
+        for part in formulas.parts(event.value, into_networks=False, into_arrays=False) if event.value is not None else ():
+            sides: list[Value] = []
+            if called(part) in sizes.SQUARES and len(part.args) > 1:
+                sides = list(part.args[:2])
+            elif (part.op == "Pow" or called(part) in ("pow", "square")) and isinstance(part.args[0], Symbol) and part.args[0].op == "Sub":
+                sides = list(part.args[0].args)
+            if len(sides) == 2:
+                for answer, goal in (sides, sides[::-1]):
+                    origins = [each for each in formulas.origins(goal) if each.op != "const"]
+                    sums = [each for each in origins if each.op in ("Add", "Sub")]
+                    if gradient(answer) and not gradient(goal) and len(sums) == len(origins) and any(id(each) in traces for each in sums):
+                        yield _spot(
+                            part.node,
+                            "the critic is trained on advantages: what a state is worth is the advantage plus the value that was subtracted",
+                            "returns = advantages + values",
+                        )
+
+
+def _is_running_advantage(value: Symbol) -> bool:
+    held = terms(value) if value.op in ("Add", "Sub") else []
+    running = [term for term in held if term.sign > 0 and any(formulas.carried(one) is not None for one in term.factors)]
+    own = [term for term in held if term.sign < 0 and any(outputs_in(one) for one in term.factors)]
+    return bool(running) and bool(own)
+
+
+def best_of_the_batch(script: Script) -> Iterator[Spot]:
+    """The largest entry over the rows of a batch, in a target, where the best action of each row is meant."""
+    run = execution(script)
+    wanted = [factor for target in formulas.targets(script) for factor in target.future.factors]
+    values = [(each, True) for each in wanted] + [(event.value, False) for event in formulas.backwards(run) if event.value is not None]
+    seen: set[int] = set()
+    for value, into_arrays in values:
+        for part in formulas.parts(value, into_arrays=into_arrays):
+            if called(part) in _BEST and id(part) not in seen and _axis(part) == 0 and part.args:
+                seen.add(id(part))
+                inner = _answer(part.args[0])
+                if inner is not None and not _is_of_one(inner):
+                    yield _spot(
+                        part.node,
+                        "the best one is looked for over the batch, not over the actions: every transition gets the value of another one",
+                        "over the last axis",
+                    )
+
+
+def _is_of_one(out: Symbol) -> bool:
+    """Asked about a single observation: its first axis is that of the actions."""
+    given = [sizes.shape(each) for each in out.args[1:]]
+    return any(each is not None and len(each) == 1 for each in given)
+
+
+def _axis(value: Symbol) -> int | None:
+    given = value.keys.get("dim") or value.keys.get("axis") or (value.args[1] if len(value.args) > 1 else None)
+    number = formulas.number(given)
+    return int(number) if number is not None else None
+
+
+def _answer(value: Value) -> Symbol | None:
+    """The answer of a network, before it was detached or averaged over its own axes."""
+    while (
+        isinstance(value, Symbol)
+        and called(value) in ("detach", "mean", "sum", "float", "to", "exp", "softmax", "log_softmax")
+        and value.args
+    ):
+        value = value.args[0]
+    if isinstance(value, Symbol) and value.op == "Mult":
+        return next((found for found in map(_answer, value.args) if found is not None), None)
+    if isinstance(value, Symbol) and value.op in ("Add", "Sub") and value.site is not None:
+        return next((found for found in map(_answer, value.args) if found is not None), None)
+    if isinstance(value, Symbol) and value.op == "method" and called(value) in ("view", "reshape") and value.args:
+        return _answer(value.args[0])
+    return value if isinstance(value, Symbol) and value.op == "out" else None
+
+
+# ── steps that a script makes by itself ──
+
+
+def moves_up_the_loss(script: Script) -> Iterator[Spot]:
+    """Weights that move with the gradient of a squared error, or away from what a table's entry should become."""
+    run = execution(script)
+    squared = any(
+        term.sign > 0 and any(_is_square(factor) for factor in term.factors)
+        for event in formulas.backwards(run)
+        if event.value is not None
+        for term in terms(event.value)
+    )
+    for event in run.events:
+        made = event.value
+        if event.name != "update" or not isinstance(made, Symbol) or made.op not in ("Add", "Sub") or len(made.args) != 2:
+            continue
+        step = made.args[1]
+        direction = 1 if made.op == "Add" else -1
+        for term in terms(step):
+            is_gradient = any(_is_gradient(factor) for factor in term.factors)
+            if is_gradient and squared and direction * term.sign > 0:
+                yield _spot(
+                    event.node,
+                    "the weights move up the loss: the gradient is added where it must be subtracted",
+                    "weights -= lr * gradient",
+                )
+        if direction < 0 and _moves_away(made.args[0], step):
+            yield _spot(
+                event.node,
+                "the value moves away from its target: the error (target - value) is subtracted where it must be added",
+                "value += lr * (target - value)",
+            )
+        if direction > 0 and _moves_away(made.args[0], step, wrong=True):
+            yield _spot(
+                event.node,
+                "the value moves away from its target: the error (value - target) is added where it must be subtracted",
+                "value += lr * (target - value)",
+            )
+
+
+def _is_square(value: Value) -> bool:
+    return isinstance(value, Symbol) and (called(value) in sizes.SQUARES or value.op == "Pow" or called(value) in ("pow", "square"))
+
+
+def _is_gradient(value: Value) -> bool:
+    return any(
+        called(part) in ("grad", "vjp") or (part.op == "attribute" and part.data == "grad") or part.op == "slope"
+        for part in formulas.parts(value, into_networks=False)
+    )
+
+
+def _moves_away(old: Value, step: Value, wrong: bool = False) -> bool:
+    """Whether a step holds (target - value), the target with a reward in it, as a factor."""
+    for factor in formulas.factors(step):
+        held = terms(factor)
+        rewards = [term for term in held if any(formulas.is_reward(one) for one in term.factors)]
+        values = [term for term in held if any(outputs_in(one) or _same_entry(one, old) for one in term.factors) and term not in rewards]
+        own = [term for term in values if term.sign * (rewards[0].sign if rewards else 0) < 0]
+        if rewards and own and rewards[0].sign == (-1 if wrong else 1) and _is_own(old, own):
+            return True
+    return False
+
+
+def _is_own(old: Value, held: list[Term]) -> bool:
+    """Whether what is changed is what the error is about: the same table, the same weights."""
+    mine = {id(part) for part in formulas.parts(old, into_arrays=False) if part.op in ("array", "weights")}
+    theirs = {
+        id(part)
+        for term in held
+        for factor in term.factors
+        for part in formulas.parts(factor, into_arrays=False)
+        if part.op in ("array", "weights")
+    }
+    return bool(mine & theirs)
+
+
+def _same_entry(value: Value, old: Value) -> bool:
+    return isinstance(value, Symbol) and isinstance(old, Symbol) and value.op == old.op == "read" and value.args[0] is old.args[0]
+
+
+def larger_of_stacked_critics(script: Script) -> Iterator[Spot]:
+    """stack([q(s, a) for q in critics]).max(0) in a target."""
+    for target in formulas.targets(script):
+        for factor in target.future.factors:
+            for part in formulas.parts(factor, into_networks=False):
+                if called(part) in ("max", "amax") and part.args and _is_of_critics(part.args[0]):
+                    yield _spot(
+                        part.node,
+                        "the larger one of several critics is taken for the target: errors upwards are kept and grow",
+                        "the smaller one",
+                    )
+
+
+def _is_of_critics(value: Value) -> bool:
+    while isinstance(value, Symbol) and called(value) in ("detach", "squeeze", "float") and value.args:
+        value = value.args[0]
+    if not isinstance(value, Symbol) or called(value) not in ("stack", "cat") or not value.args or not isinstance(value.args[0], Items):
+        return False
+    answers = [outputs_in(each) for each in value.args[0].items]
+    networks = {id(each[0].args[0]) for each in answers if len(each) == 1}
+    return bool(answers) and all(len(each) == 1 for each in answers) and (len(networks) > 1 or value.args[0].is_open)
+
+
+def index_for_value(script: Script) -> Iterator[Spot]:
+    """The number of the best action in a target, where its value is meant."""
+    for each in execution(script).sums:
+        held = terms(each) if each.op == "Add" else []
+        if len(held) > 1 and any(formulas.is_reward(one) for term in held for one in term.factors):
+            for term in held:
+                for factor in term.factors:
+                    origins = [origin for origin in formulas.origins(factor) if origin.op != "const"]
+                    if origins and all(called(origin) == "argmax" for origin in origins) and len(term.factors) > 1:
+                        yield _spot(
+                            each.node,
+                            "the number of the best action is added to the reward, where its value is meant",
+                            ".max() in place of .argmax()",
+                        )
+
+
+MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
+    "COD207": (ratio_of_logarithms,),
+    "COD208": (ratio_is_one,),
+    "COD209": (bounds_around_zero,),
+    "COD308": (term_without_gradient, loss_without_gradient),
+    "COD401": (gradients_never_cleared,),
+    "COD404": (optimizer_never_steps,),
+    "COD406": (steps_for_another_loss,),
+    "COD514": (returns_are_advantages,),
+    "COD532": (index_for_value,),
+    "COD533": (best_of_the_batch,),
+    "COD305": (moves_up_the_loss,),
+    "COD522": (larger_of_stacked_critics,),
+}
+"""What is added to which check."""
