@@ -1,8 +1,8 @@
 """Hostile files through everything that reads: crashes, hangs, memory, and whether any of it was executed.
 
-Each case (see `hostile_files`) is read, diagnosed, linted, loaded as a config, compared, listed and imported, in a process that is
-watched: more than 10 s of a core, or a minute without an answer, count as a hang, more than 300 MB of memory as too much, and an
-exception that is not one of rlclinic's as a crash.
+Each case (see `hostile_files`) is read, diagnosed, linted, loaded as a config, compared, listed, imported, and checked and converted as
+recorded data, in a process that is watched: more than 10 s of a core, or a minute without an answer, count as a hang, more than 300 MB of
+memory as too much, and an exception that is not one of rlclinic's as a crash.
 """
 
 import json
@@ -116,6 +116,8 @@ class _Reader:
 
 def _work() -> None:
     import rlclinic.ops.compare.compare
+    import rlclinic.ops.data.check
+    import rlclinic.ops.data.convert
     import rlclinic.ops.diagnose.diagnose
     import rlclinic.ops.diagnose.lint
     import rlclinic.ops.runs.import_runs
@@ -211,6 +213,20 @@ def _import(place: Path) -> None:
     import_path(str(place), place.parent / "imported")
 
 
+def _check_data(place: Path) -> None:
+    """The case, and every file in it, as recorded data: looked at, and converted."""
+    from rlclinic.ops.data.check import check
+    from rlclinic.ops.data.convert import convert
+    from rlclinic.ops.data.requests import CheckRequest, ConvertRequest
+
+    for file in (place, *sorted(place.iterdir())[:3]):
+        with suppress_ours():
+            check(CheckRequest(data=str(file)))
+        with suppress_ours():
+            convert(ConvertRequest(data=str(file), out=place.with_name(f"{place.name}-converted")))
+        shutil.rmtree(place.with_name(f"{place.name}-converted"), ignore_errors=True)
+
+
 def suppress_ours() -> Any:
     """Refusals are what is wanted; what follows is tried all the same."""
     from rlclinic.errors import RlclinicError
@@ -218,7 +234,7 @@ def suppress_ours() -> Any:
     return suppress(RlclinicError)
 
 
-WAYS: Final = (_diagnose, _diagnose_files, _lint, _load_configs, _compare, _list, _import)
+WAYS: Final = (_diagnose, _diagnose_files, _lint, _load_configs, _compare, _list, _import, _check_data)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import random
 import struct
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -91,6 +92,7 @@ def _hand_made(mark: Path) -> Iterator[tuple[str, Write]]:
         for name in (*CSV_NAMES, "log.txt", "events.out.tfevents.1.host"):
             yield f"{name}: {what}", _file(name, data)
     yield from _structured(mark)
+    yield from _datasets(mark)
     for name in (*CSV_NAMES, *YAML_NAMES, *JSON_NAMES, "log.txt", "events.out.tfevents.1.host", "evaluations.npz", "model.zip", "run.log"):
         for what, write in SPECIAL.items():
             yield f"{name} {what}", partial(write, name)
@@ -165,6 +167,163 @@ def _structured(mark: Path) -> Iterator[tuple[str, Write]]:
             yield f"{name}: {what}", _beside_a_log(name, data)
     for what, data in _event_files().items():
         yield f"event file: {what}", _file("events.out.tfevents.1.host", data)
+
+
+def _datasets(mark: Path) -> Iterator[tuple[str, Write]]:
+    """Recorded data, in every format that is read, each with something wrong."""
+    steps = {
+        "observations": np.zeros((20, 3), np.float32),
+        "actions": np.zeros(20, np.int64),
+        "rewards": np.ones(20),
+        "terminals": np.arange(20) % 10 == 9,
+    }
+    sound = _npz(steps)
+    arrays: dict[str, bytes] = {
+        "cut": sound[: len(sound) // 2],
+        "not packed at all": b"\x93NUMPY" + b"\0" * 200,
+        "empty": b"",
+        "with objects": _npz({**steps, "rewards": np.array([_Marks(mark)] * 20, dtype=object)}),
+        "with 10^15 rows": _npz({}, {"observations.npy": _npy_header((10**15, 3)), "actions.npy": _npy_header((10**15,))}),
+        "of texts": _npz({name: np.array(["a"] * 20) for name in steps}),
+        "with no rows": _npz({name: values[:0] for name, values in steps.items()}),
+        "with other lengths": _npz({**steps, "rewards": np.ones(7)}),
+        "with a single number": _npz({name: np.array(1.0) for name in steps}),
+        "of complex numbers": _npz({**steps, "rewards": np.ones(20) * 1j}),
+        "with dates": _npz({**steps, "rewards": np.zeros(20, "datetime64[s]")}),
+        "with NaN": _npz({**steps, "observations": np.full((20, 3), np.nan), "rewards": np.full(20, np.inf)}),
+        "with an action of 2^62": _npz({**steps, "actions": np.full(20, 2**62)}),
+        "with bytes flipped": bytes(byte ^ (7 if place % 97 == 0 else 0) for place, byte in enumerate(sound)),
+    }
+    for name, data in arrays.items():
+        yield f"arrays {name}", _file("data.npz", data)
+    yield "arrays that unpack to 2 GB", lambda place: (place / "data.npz").write_bytes(_npz({"observations": np.zeros((20, 12_500_000))}))
+    head = b"obs_0,obs_1,action,reward,terminated,truncated\n"
+    tables = {
+        "of words": head + b"a,b,c,d,e,f\n" * 9,
+        "with rows of other lengths": head + b"1,2,0,1,0,0\n1,2\n",
+        "without an end": head[:-1],
+        "with 1e999": head + b"1e999,-1e999,0,nan,0,1\n" * 9,
+        "that is binary": bytes(range(256)) * 50,
+        "with a million columns": b",".join(b"obs_%d" % n for n in range(1_000_000)) + b"\n1\n",
+    }
+    for name, data in tables.items():
+        yield f"a table {name}", _file("data.csv", data)
+    yield "arrays that are a pipe", partial(_make_pipe, "data.npz")
+    yield "HDF5 that is a pipe", partial(_make_pipe, "data.h5")
+    yield "HDF5 that is a device", partial(_link_to, "/dev/zero", "data.h5")
+    yield "HDF5 that is text", _file("data.hdf5", b"HDF" * 999)
+    spaces = {"observation_space": '{"type": "Box", "shape": [3]}', "action_space": '{"type": "Discrete", "n": 2}'}
+    nested = '{"type": "Tuple", "spaces": [' * 5_000 + "]}" * 5_000
+    for name, about in {
+        "is a list": [],
+        "has spaces that are numbers": {"observation_space": "1", "action_space": "2"},
+        "has a choice of 10^15": {**spaces, "observation_space": '{"type": "Discrete", "n": 1000000000000000}'},
+        "has spaces nested 5,000 deep": {**spaces, "observation_space": nested},
+        "has a shape of texts": {**spaces, "observation_space": '{"type": "Box", "shape": ["a", null]}'},
+        "has an env_spec that is no JSON": {**spaces, "env_spec": "{"},
+    }.items():
+        yield f"a dataset of Minari whose metadata {name}", partial(_minari, json.dumps(about), steps)
+    for name, write in _hdf5_files(steps).items():
+        yield f"HDF5 {name}", write
+    for name, info in {"no JSON": "{", "a list": "[]", "nothing": "{}"}.items():
+        yield f"a dataset of LeRobot whose info is {name}", partial(_lerobot, info, b"PAR1" + b"\0" * 500 + b"PAR1")
+    for name, about in {"a list": "[]", "nested deep": "[" * 100_000, "without spaces": '{"version": 1}'}.items():
+        yield f"a dataset of ours whose record is {name}", partial(_own_dataset, about, steps)
+
+
+class _Marks:
+    """Leaves the mark when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return (os.system, (f"touch {self.mark}",))
+
+
+def _npz(arrays: dict[str, Any], parts: dict[str, bytes] | None = None) -> bytes:
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **arrays)
+    with zipfile.ZipFile(packed, "a") as archive:
+        for name, data in (parts or {}).items():
+            archive.writestr(name, data)
+    return packed.getvalue()
+
+
+def _npy_header(shape: tuple[int, ...]) -> bytes:
+    text = io.BytesIO()
+    np.lib.format.write_array_header_1_0(text, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    return text.getvalue()
+
+
+def _minari(about: str, steps: dict[str, Any], place: Path) -> None:
+    (place / "data").mkdir()
+    (place / "data" / "metadata.json").write_text(about)
+    with suppress(ImportError):
+        import h5py
+
+        with h5py.File(place / "data" / "main_data.hdf5", "w") as file:
+            group = file.create_group("episode_0")
+            for name in ("observations", "actions", "rewards"):
+                group[name] = steps[name]
+            group["terminations"] = group["truncations"] = steps["terminals"]
+
+
+def _lerobot(info: str, parquet: bytes, place: Path) -> None:
+    for name in ("meta", "data"):
+        (place / name).mkdir()
+    (place / "meta" / "info.json").write_text(info)
+    (place / "data" / "part.parquet").write_bytes(parquet)
+
+
+def _own_dataset(about: str, steps: dict[str, Any], place: Path) -> None:
+    (place / "dataset.json").write_text(about)
+    for name in ("observations", "actions", "rewards", "lengths", "terminated", "truncated"):
+        np.save(place / f"{name}.npy", steps.get(name, np.ones(2)))
+
+
+def _hdf5_files(steps: dict[str, Any]) -> dict[str, Write]:
+    def write(place: Path, **others: Callable[[Any], Any]) -> None:
+        with suppress(ImportError):
+            import h5py
+
+            with h5py.File(place / "data.h5", "w") as file:
+                for name, values in steps.items():
+                    if name not in others:
+                        file[name] = values
+                for change in others.values():
+                    change(file)
+
+    def link(file: Any) -> None:
+        import h5py
+
+        with h5py.File(Path(file.filename).with_name("other.bin"), "w") as other:
+            other["secret"] = steps["rewards"]
+        file["rewards"] = h5py.ExternalLink("other.bin", "/secret")
+
+    def huge(file: Any) -> None:
+        file.create_dataset("observations", (10**12, 3), "f8", chunks=(1_000, 3))
+
+    def packed(file: Any) -> None:
+        file.create_dataset("observations", (20, 12_500_000), "f8", chunks=(1, 1_000_000), compression="gzip", fillvalue=0)[0, :10] = 1
+
+    def outside(file: Any) -> None:
+        file.create_dataset("rewards", (20,), "u1", external=[("/etc/passwd", 0, 20)])
+
+    def counted(file: Any) -> None:
+        file["num_episodes"], file["columns"] = 10**12, 1
+        for name in ("observations", "actions", "rewards"):
+            file[f"{name}_0"] = steps[name]
+
+    return {
+        "with a link to another file": partial(write, rewards=link),
+        "with rows of another file": partial(write, rewards=outside),
+        "with 10^12 rows": partial(write, observations=huge),
+        "that unpacks to 2 GB": partial(write, observations=packed),
+        "with a link in a circle": partial(write, rewards=lambda file: file.__setitem__("rewards", file["/"])),
+        "with texts": partial(write, rewards=lambda file: file.create_dataset("rewards", data=["a"] * 20)),
+        "with 10^12 episodes": partial(write, more=counted),
+    }
 
 
 def _archives(mark: Path) -> dict[str, bytes]:

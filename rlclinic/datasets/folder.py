@@ -155,7 +155,7 @@ def read(path: Path) -> Dataset:
         about = json.loads(plain_files.read_text(path / ABOUT, MOST_BYTES))
         arrays = {name: np.load(path / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in ARRAYS}
         spaces = {name: _space(about[name]) for name in ("observation_space", "action_space")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(f"{path} is not a whole dataset: {error}.\n  Write or convert it again") from error
     if about.get("version") != VERSION:
         raise ConfigError(

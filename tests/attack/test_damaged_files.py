@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.attack import files as attacked_files
+from benchmarks.attack import hostile_files
 from rlclinic import plain_files, plain_text, readers
+from rlclinic.datasets import formats
 from rlclinic.errors import CheckpointCorrupt, DiskFailed, RlclinicError
 from rlclinic.ops.diagnose.diagnose import diagnose
 from rlclinic.ops.jobs import budget
@@ -221,3 +224,24 @@ def test_a_kept_answer_of_a_strangers_index_is_not_unpacked_without_end(tmp_path
         assert kept.answer("bomb", "x") is None
     finally:
         kept.close()
+
+
+def test_hostile_recorded_data_is_refused_in_words(tmp_path: Path) -> None:
+    mark, crashes = tmp_path / "executed", []
+    # What unpacks to 2 GB takes seconds to pack: `make attack` does.
+    cases = [case for case in hostile_files._datasets(mark) if case[0] != "arrays that unpack to 2 GB"]
+    for number, (name, write) in enumerate(cases):
+        place = tmp_path / str(number)
+        place.mkdir()
+        write(place)
+        crashes += [f"{name}: {text}" for text in [attacked_files._try(attacked_files._check_data, place)] if text]
+    assert len(cases) > 40
+    assert crashes == []
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("name", ["with a link to another file", "with rows of another file", "with 10^12 rows", "that unpacks to 2 GB"])
+def test_hdf5_reaches_no_other_file_and_fills_no_memory(name: str, tmp_path: Path) -> None:
+    dict(hostile_files._datasets(tmp_path / "executed"))[f"HDF5 {name}"](tmp_path)
+    with pytest.raises(RlclinicError, match=r"another file|would fill the memory|read into memory"):
+        formats.read(tmp_path / "data.h5")

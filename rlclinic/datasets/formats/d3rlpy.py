@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rlclinic.datasets.episodes import Episode
-from rlclinic.datasets.formats.source import Source, guess_action_space, guess_observation_space, open_hdf5
+from rlclinic.datasets.formats.source import Source, check_array, guess_action_space, guess_observation_space, open_hdf5
 from rlclinic.errors import ConfigError
 
 __all__ = ["knows", "open_source"]
@@ -25,11 +25,11 @@ def open_source(path: Path) -> Source:
     """Its episodes; the last step of one that was cut by a limit is left out, since nobody knows what it led to."""
     with open_hdf5(path) as file:
         try:
-            first = {name: np.asarray(file[f"{name}_0"]) for name in ("observations", "actions")}
+            first = {name: np.asarray(check_array(path, file[f"{name}_0"])) for name in ("observations", "actions")}
             # Choices are known when all have been seen: the largest of them all is the last one.
             discrete = first["actions"].dtype.kind in "iu"
             actions = (
-                np.concatenate([np.asarray(file[f"actions_{index}"]) for index in range(int(file["num_episodes"][()]))])
+                np.concatenate([np.asarray(check_array(path, file[f"actions_{index}"])) for index in range(int(file["num_episodes"][()]))])
                 if discrete
                 else first["actions"]
             )
@@ -46,7 +46,7 @@ def _episodes(path: Path, source: Source) -> Iterator[Episode]:
     dropped = 0
     with open_hdf5(path) as file:
         for index in range(int(file["num_episodes"][()])):
-            columns: list[Any] = [np.asarray(file[f"{name}_{index}"]) for name in ("observations", "actions", "rewards")]
+            columns: list[Any] = [np.asarray(check_array(path, file[f"{name}_{index}"])) for name in ("observations", "actions", "rewards")]
             observations, actions, rewards = columns
             rewards = rewards.reshape(len(rewards))
             if source.action_space.kind == "discrete":

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -11,10 +12,17 @@ from numpy.typing import NDArray
 
 from rlclinic import plain_files
 from rlclinic.datasets.episodes import Episode
-from rlclinic.datasets.formats.source import Source, guess_action_space, guess_observation_space, open_hdf5
+from rlclinic.datasets.formats.source import (
+    Source,
+    check_array,
+    check_unpacked,
+    guess_action_space,
+    guess_observation_space,
+    open_hdf5,
+)
 from rlclinic.errors import ConfigError
 
-__all__ = ["knows", "open_source"]
+__all__ = ["knows", "measure_unpacked", "open_source"]
 
 NAMES: Final = {
     "observations": ("observations", "observation", "obs", "states", "state"),
@@ -27,6 +35,8 @@ NAMES: Final = {
     "episode": ("episode", "episode_id", "episode_ids", "episode_index"),
 }
 """What is meant, and what files call it."""
+MOST_COLUMNS: Final = 10_000
+"""Of a table: reading one takes a step of Python for each number."""
 BLOCK: Final = 65_536
 """Rows that are read at once."""
 JOINT: Final = 1e-6
@@ -47,6 +57,9 @@ def open_source(path: Path) -> Source:
             f"{path} has no {' and no '.join(missing)}.\n  One row a step is needed: observations, actions, rewards, terminated, truncated"
             " (or their names in D4RL), and next_observations where there are any"
         )
+    for name, values in columns.items():
+        if not values.ndim:
+            raise ConfigError(f"{path}: {name} is a single number.\n  Every array needs one row a step")
     steps = len(columns["rewards"])
     odd = {name: len(values) for name, values in columns.items() if len(values) != steps}
     if odd or not steps:
@@ -158,12 +171,24 @@ def _named(found: Mapping[str, Any]) -> dict[str, Any]:
     return {name: found[known] for name, aliases in NAMES.items() for known in aliases[::-1] if known in found}
 
 
+def measure_unpacked(path: Path) -> int:
+    """Bytes of all arrays of a file as they lie in memory; 0 where it is not one of these."""
+    if not knows(path) or path.suffix == ".csv":
+        return 0
+    if path.suffix == ".npz":
+        with zipfile.ZipFile(path) as file:
+            return sum(part.file_size for part in file.infolist())
+    with open_hdf5(path) as file:
+        return sum(int(values.nbytes) for name in file if hasattr(values := file.get(name), "nbytes"))
+
+
 def _hdf5(path: Path) -> dict[str, Any]:
     file = open_hdf5(path)
-    return _named({name: file[name] for name in file if hasattr(file.get(name), "shape")})
+    return _named({name: check_array(path, values) for name in file if hasattr(values := file.get(name), "shape")})
 
 
 def _npz(path: Path) -> dict[str, Any]:
+    check_unpacked(path, measure_unpacked(path), path.stat().st_size)
     try:
         with np.load(path, allow_pickle=False) as file:
             return _named({name: file[name] for name in file.files})
@@ -176,7 +201,12 @@ def _npz(path: Path) -> dict[str, Any]:
 def _csv(path: Path) -> dict[str, Any]:
     """Columns obs_0, obs_1, …, action or action_0, …, reward, terminated, truncated, episode, next_obs_0, …"""
     text = plain_files.read_text(path)
-    header = next(csv.reader(io.StringIO(text[: text.find("\n")])), [])
+    first, _, rest = text.partition("\n")
+    header = next(csv.reader(io.StringIO(first)), [])
+    if not rest.strip():
+        raise ConfigError(f"{path} has a header at most, and no rows.\n  A header, then one row a step")
+    if len(header) > MOST_COLUMNS:
+        raise ConfigError(f"{path} has {len(header):,} columns, and at most {MOST_COLUMNS:,} are read.\n  Write it as .npz")
     try:
         table = np.loadtxt(io.StringIO(text), delimiter=",", skiprows=1, ndmin=2, converters=_number, encoding="utf-8")
     except ValueError as error:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlclinic import plain_files
 from rlclinic.datasets.episodes import Episode
-from rlclinic.datasets.formats.source import Source, guess_action_space, guess_observation_space, import_package
+from rlclinic.datasets.formats.source import Source, check_unpacked, guess_action_space, guess_observation_space, import_package
 from rlclinic.errors import ConfigError
 
 __all__ = ["knows", "open_source"]
@@ -72,6 +72,8 @@ def _table(file: Path) -> dict[str, NDArray[Any]]:
     parquet = import_package("pyarrow.parquet")
     try:
         with plain_files.open_plain(file) as opened:
+            about = parquet.read_metadata(opened)
+            check_unpacked(file, 8 * about.num_rows * about.num_columns, file.stat().st_size)
             table = parquet.read_table(opened)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{file} cannot be read as parquet: {error}") from error

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlclinic import plain_files
 from rlclinic.datasets.episodes import Dataset, Episode, Space
-from rlclinic.datasets.formats.source import Source, import_package, open_hdf5
+from rlclinic.datasets.formats.source import MOST_CHOICES, Source, check_array, import_package, open_hdf5
 from rlclinic.errors import ConfigError
 
 __all__ = ["knows", "open_source", "write"]
@@ -115,15 +115,26 @@ def _hdf5(folder: Path, space: dict[str, Any]) -> Iterator[Episode]:
         names = sorted((name for name in file if re.fullmatch(r"episode_\d+", name)), key=lambda name: int(name.rpartition("_")[2]))
         for name in names:
             group = file[name]
+            _check_arrays(folder / "main_data.hdf5", group.get("observations", group))
             try:
                 yield _episode(
                     _observations(group["observations"], space),
-                    *(np.asarray(group[key]) for key in ("actions", "rewards", "terminations", "truncations")),
+                    *(
+                        np.asarray(check_array(folder / "main_data.hdf5", group[key]))
+                        for key in ("actions", "rewards", "terminations", "truncations")
+                    ),
                 )
             except (KeyError, TypeError) as error:
                 raise ConfigError(
                     f"{name} of {folder / 'main_data.hdf5'} is not whole: {error}.\n  Take the data again, or leave the episode out"
                 ) from error
+
+
+def _check_arrays(path: Path, values: Any) -> None:
+    """An array, or those of a group: parts of a dictionary or tuple."""
+    check_array(path, values)
+    for part in () if hasattr(values, "nbytes") else values.values():
+        _check_arrays(path, part)
 
 
 def _arrow(folder: Path, space: dict[str, Any]) -> Iterator[Episode]:
@@ -173,7 +184,10 @@ def _observations(values: Any, space: dict[str, Any]) -> NDArray[Any]:
     if kind == "Box":
         return np.asarray(values)
     if kind == "Discrete":
-        return np.eye(int(space["n"]), dtype=np.float32)[np.asarray(values, np.int64).ravel() - int(space.get("start", 0))]
+        choices = np.asarray(values, np.int64).ravel() - int(space.get("start", 0))
+        one_hot = np.zeros((len(choices), _width(space)), np.float32)
+        one_hot[np.arange(len(choices)), choices] = 1.0
+        return one_hot
     if kind in ("Dict", "Tuple"):
         parts = space.get("subspaces") or space.get("spaces") or {}
         named = parts.items() if isinstance(parts, dict) else ((f"_index_{index}", part) for index, part in enumerate(parts))
@@ -193,6 +207,8 @@ def _width(space: dict[str, Any]) -> int:
     if space.get("type") == "Box":
         return int(np.prod(space["shape"]))
     if space.get("type") == "Discrete":
+        if int(space["n"]) > MOST_CHOICES:
+            raise ConfigError(f"an observation is one of {int(space['n'])} choices, and at most {MOST_CHOICES:,} can be told apart")
         return int(space["n"])
     parts = space.get("subspaces") or space.get("spaces") or {}
     return sum(map(_width, parts.values() if isinstance(parts, dict) else parts))

@@ -74,6 +74,11 @@ class TrainRequest(Request):
         """What is trained, or gone on with."""
         return [ref for ref in (self.ref, self.resume) if ref is not None]
 
+    @property
+    def patches(self) -> list[list[str]]:
+        """With the recorded data, which names a file."""
+        return [[*self.changes, *([] if self.data is None else [f"data.path={self.data}"])]]
+
 
 class ProfileRequest(Request):
     """Measure where an iteration's time goes, and which settings would make it faster."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 from rlclinic.actions import Action
 from rlclinic.errors import UsageError
 from rlclinic.ops.jobs.audit import Caller
+from rlclinic.ops.runs.environments import show_config
 from rlclinic.runs.store import Store
 from rlclinic.serve.confined import names_file
 from rlclinic.serve.http.security.requests import safe
@@ -79,6 +80,9 @@ class Settings:
     def config(self, ref: str, changes: Sequence[str], store: Store) -> str:
         """A config to check or to train: over the network no file, and no code that nobody has run here yet."""
         if self.local:
+            if any("path" in change or "data" in change for change in changes):
+                data = show_config(self.path(ref, store.root), list(changes), store.root).config.get("data") or {}
+                self.path(str(Path(str(data.get("path") or ".")).expanduser()), store.root)
             return self.path(ref, store.root)
         return safe(store, ref, list(changes))
 

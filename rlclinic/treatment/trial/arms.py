@@ -78,10 +78,11 @@ def differences(base: Config, config: Config) -> tuple[str, ...]:
         found.append(f"algo.name={new['algo']['name']}")
         old["algo"] = ALGORITHMS[new["algo"]["name"]]().model_dump(mode="json")
     for section in _SECTIONS:
-        before: Mapping[str, Any] = old[section]
+        # A section that only some configs have (data) is left out where there is none.
+        before: Mapping[str, Any] = old.get(section) or {}
         found += [
             f"{section}.{key}={spelled(value)}"
-            for key, value in new[section].items()
+            for key, value in (new.get(section) or {}).items()
             if before.get(key) != value and f"{section}.{key}" not in _UNCOUNTED
         ]
     return tuple(found)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from rlclinic.config import files
+from rlclinic.datasets import formats
 from rlclinic.errors import NotFound, UsageError
 from rlclinic.ops.request import Request
 from rlclinic.ops.runs.environments import show_config
@@ -41,11 +42,24 @@ def safe(store: Store, ref: str, changes: list[str] | tuple[str, ...] = ()) -> s
         raise _code(str(before["env"].get("id")))
     if any(after["env"].get(key) != before["env"].get(key) for key in ("id", "wrappers")):
         raise _code(str(after["env"].get("id")))
+    _check_data(store, *(str((config.get("data") or {}).get("path") or "") for config in (before, after)))
     known = before["env"].get("kwargs") or {}
     for key, value in (after["env"].get("kwargs") or {}).items():
         if known.get(key) != value and not _is_plain(value):
             raise _argument(str(key), value)
     return ref
+
+
+def _check_data(store: Store, before: str, after: str) -> None:
+    """UsageError for recorded data that is neither what the run learned from, nor in the store, nor in Minari's own folder."""
+    if not after or after == before:
+        return
+    try:
+        place = formats.find(after).resolve()
+    except NotFound:  # not told apart: who asks would learn which files there are
+        raise _file(after) from None
+    if not any(place.is_relative_to(folder.resolve()) for folder in (store.root, formats.minari_folder())):
+        raise _file(after)
 
 
 def _is_plain(value: object) -> bool:
