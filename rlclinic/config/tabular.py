@@ -43,8 +43,9 @@ class QLearningConfig(Strict):
     initial_value: Real = 0.0
     """What every action is believed to be worth at first. More than it can be makes the agent try everything once. Usual: 0, or a
     little more than the largest return."""
-    exploration: Annotated[Literal["epsilon", "ucb"], Kind.SHAPE] = "epsilon"
-    """`epsilon` takes a random action now and then; `ucb` the one that may still be best, by how often each was tried."""
+    exploration: Annotated[Literal["epsilon", "ucb", "optimistic"], Kind.SHAPE] = "epsilon"
+    """`epsilon` takes a random action now and then; `ucb` the one that may still be best, by how often each was tried; `optimistic` the
+    same, and also learns towards what may still be best (arXiv:2002.12174): what was never tried far ahead is then worth going there."""
     exploration_fraction: Number = Field(0.5, ge=0, le=1)
     """Share of the budget over which epsilon falls from exploration_initial_eps to exploration_final_eps. Usual: 0.3-0.8."""
     exploration_initial_eps: Number = Field(1.0, ge=0, le=1)
@@ -54,4 +55,5 @@ class QLearningConfig(Strict):
     exploration_eps: Annotated[Annotated[Number, Field(ge=0, le=1)] | None, Kind.NUMBER] = None
     """Epsilon as a schedule of your own, in place of the three settings above; none: they decide. Usual: none."""
     ucb_constant: Number = Field(1.0, ge=0)
-    """`ucb` only: how much it counts that an action was tried rarely, in units of the return. Usual: 0.1-2."""
+    """`ucb` and `optimistic`: how much it counts that an action was tried rarely, in units of the return. Usual: 0.1-2; for
+    `optimistic` the largest return."""

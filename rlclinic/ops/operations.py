@@ -214,6 +214,14 @@ OPERATIONS: Final = (
         absent={"cli": "`runs show` and reports draw curves"},
     ),
     Operation(
+        "diagnose.explore.explore",
+        "read",
+        "explore",
+        http=("GET /groups/{group}/exploration",),
+        absent={"mcp": "diagnose_run names the cause; an agent with a terminal types it"},
+        request="diagnose.requests.ExploreRequest",
+    ),
+    Operation(
         "diagnose.history.history_of",
         "read",
         "history",

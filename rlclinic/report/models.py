@@ -274,6 +274,38 @@ class DataFinding(ResultPart):
     do: str
 
 
+class ExploredRun(ResultPart):
+    """What one run met."""
+
+    run: str
+    what: str | None
+    """success, or a return that differs; None: the log has neither."""
+    first: int | None
+    """The env step at which it was first met; None: never."""
+    env_steps: int
+    episodes: int | None
+    bound: float | None
+    """The largest chance per episode that is compatible with never having met it, 95 % (rule of three)."""
+
+
+class ExplorationReport(Result):
+    """Whether exploration is what holds a task back."""
+
+    target: str
+    verdict: Literal["BOTTLENECK", "NOT", "NOT ASSESSABLE"]
+    reason: str
+    runs: list[ExploredRun]
+    new_states: float | None
+    """States met for the first time per 1,000 env steps, at the end; None: not logged."""
+    half_life: float | None
+    """Env steps in which novelty halved."""
+    prescription: dict[str, Any]
+    """Settings to try in a trial; empty where no bonus is called for."""
+    notes: list[str]
+    next: str | None
+    """What to do about it."""
+
+
 class DataReport(Result):
     """What is in recorded data, and what is wrong with it."""
 

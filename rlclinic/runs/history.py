@@ -32,7 +32,7 @@ STATES: Final = ("finished", "running", "stopped", "failed", "unknown")
 LOG_TAIL_LINES: Final = 200
 _STATES: Final = {"queued": "running", "crashed": "failed"}
 _RESUMED: Final = re.compile(r"^.{0,40}\b(?:resume|extend|fork) from env step (\d+)", re.MULTILINE)
-_SECTIONS: Final = ("spec", "env", "algo", "net", "data", "run")
+_SECTIONS: Final = ("spec", "env", "algo", "net", "data", "bonus", "run")
 
 
 def _nothing() -> Column:
@@ -166,12 +166,14 @@ def of_run(run: Run) -> History:
 
 
 def _spaces(about: Mapping[str, Any]) -> dict[str, float]:
-    """What training has recorded of the spaces: the widest bounds of continuous actions, and how many observed numbers are yes or no."""
+    """What training has recorded of the spaces: bounds of continuous actions, how many numbers are observed and how many are yes or no."""
     engine = _section(about, "engine")
     action = _section(engine, "action")
     low, high, flags = real(action.get("low")), real(action.get("high")), real(engine.get("obs_flags"))
     bounds = {} if low is None or high is None else {"about.action_low": low, "about.action_high": high}
-    return bounds | ({} if flags is None else {"about.obs_flags": flags})
+    shape = engine.get("obs_shape")
+    size = real(shape[0]) if isinstance(shape, list) and len(shape) == 1 else None
+    return bounds | {f"about.obs_{name}": value for name, value in (("flags", flags), ("size", size)) if value is not None}
 
 
 def dotted(settings: Mapping[str, Any]) -> dict[str, Any]:

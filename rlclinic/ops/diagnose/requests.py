@@ -76,6 +76,15 @@ class PrescribeRequest(Request):
     """Learn from the recorded trials that ship with rlclinic."""
 
 
+class ExploreRequest(Request):
+    """Say whether exploration is what holds a task back, and which bonus to try."""
+
+    target: Annotated[str, Cli(argument=True, complete="run", help="A group (@last), a run, or another framework's folder or file.")] = (
+        "@last"
+    )
+    """A group, a run, or another framework's folder or file."""
+
+
 class HistoryRequest(Request):
     """Show what was tried on an environment, and what separates solved from failed."""
 

@@ -1,4 +1,4 @@
-"""Tabular Q-learning (Watkins & Dayan 1992): every step moves one cell of a table, with epsilon-greedy or UCB exploration.
+"""Tabular Q-learning (Watkins & Dayan 1992): every step moves one cell of a table, with epsilon-greedy, UCB or optimistic exploration.
 
 The table lies where other algorithms have weights: a linear net without hidden layers whose inputs are one-hot states, [2 A, S].
 Its first A rows are values, the others count how often each action was taken in a state.
@@ -58,7 +58,9 @@ def explore(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """What to do in training, [M, N], and which choices are not the best one."""
     q, visits = _look_up(params, obs).chunk(2, -1)
-    if plan.config.exploration == "ucb":
+    if plan.config.exploration == "optimistic":
+        action = exploration.greedy(exploration.hope(q, visits, hp.ucb_constant), action_mask)
+    elif plan.config.exploration == "ucb":
         action = exploration.ucb(q, visits, hp.ucb_constant, action_mask)
     else:
         action = exploration.epsilon_greedy(q, hp.epsilon, noise[..., :2], action_mask)
@@ -77,8 +79,14 @@ def act(plan: "Plan", params: Networks, obs: Tensor, action_mask: Tensor | None,
 def targets(
     config: QLearningConfig, params: Networks, target_params: Networks, batch: Batch, hp: Hyperparameters, noise: Tensor | None
 ) -> Tensor:
-    """y = r + discount * max_a Q(s', a) over the actions that are allowed in s', [M, B]; discount is 0 only behind a terminal state."""
-    next_q = exploration.forbid(values(config, params, batch.next_obs), batch.next_mask).amax(-1)
+    """y = r + discount * max_a Q(s', a) over the actions that are allowed in s', [M, B]; discount is 0 only behind a terminal state.
+
+    Optimistic: Q with what rarely tried actions may still be worth, so that hope travels back from where it is justified.
+    """
+    q, visits = _look_up(params, batch.next_obs).chunk(2, -1)
+    if config.exploration == "optimistic":
+        q = exploration.hope(q, visits, hp.ucb_constant)
+    next_q = exploration.forbid(q, batch.next_mask).amax(-1)
     return torch.addcmul(batch.reward, batch.discount, next_q)
 
 

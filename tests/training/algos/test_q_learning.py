@@ -172,3 +172,12 @@ def test_a_hopeful_table_finds_the_one_reward_of_a_deep_sea_with_general_setting
     config = files.load("Blackjack-v1", [*hopeful, *budget]).config
     group = rlclinic.train(config, env=DeepSea, runs_dir=tmp_path)
     assert group.runs[0].status.best_eval == pytest.approx(0.99)
+
+
+@pytest.mark.parametrize(("exploration", "finds"), [("optimistic", True), ("ucb", False)])
+def test_hope_that_is_learned_towards_finds_what_hope_in_acting_alone_does_not(exploration: str, finds: bool, tmp_path: Path) -> None:
+    """Of 1,024 dives one finds the treasure; 120 are made, two at a time."""
+    settings = [f"algo.exploration={exploration}", "algo.learning_rate=1", "algo.gamma=1", "env.n_envs=2"]
+    budget = ["run.max_env_steps=2400", "run.eval_every_env_steps=2400", "run.eval_episodes=1"]
+    group = rlclinic.train(files.load("DeepSea-v0:q_learning", [*settings, *budget]).config, runs_dir=tmp_path)
+    assert (group.runs[0].status.best_eval == pytest.approx(0.99)) is finds

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rlclinic.ops.diagnose.requests import (
         AskRequest,
         DiagnoseRequest,
+        ExploreRequest,
         GuideRequest,
         HistoryRequest,
         LintRequest,
@@ -37,7 +38,7 @@ FailOn = Annotated[Level | None, typer.Option("--fail-on", help="Exit with 5 if 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for handler in (diagnose, prescribe, rules, ask, guide, lint, history):
+    for handler in (diagnose, prescribe, rules, ask, guide, lint, history, explore):
         options.command(app, requests="diagnose.requests")(handler)
 
 
@@ -199,3 +200,13 @@ def history(request: "HistoryRequest", as_json: options.Json = False) -> None:
 
     result = history.history_of(**request.arguments, runs_dir=request.runs_dir)
     console.print_json(result) if as_json else print_history(result)
+
+
+def explore(request: "ExploreRequest", as_json: options.Json = False) -> None:
+    """Say whether exploration is what holds a task back, and which bonus to try."""
+    from rlclinic.ops.diagnose import explore
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text.results import print_exploration
+
+    report = explore.explore(**request.arguments, runs_dir=request.runs_dir)
+    console.print_json(report) if as_json else print_exploration(report)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Diagnostics,
         EnvironmentList,
         EvaluationResult,
+        ExplorationReport,
         GroupReport,
         LogText,
         MetricTable,
@@ -252,6 +253,13 @@ def print_evaluation(result: "EvaluationResult") -> None:
         blocks.append(Text(f"success of {percent(result.required_success)} {'missed' if missed else 'reached'}"))
     about = [("video", result.video or ""), ("note", result.note or "")]
     terminal.show([*blocks, Rows([pair for pair in about if pair[1]])])
+
+
+def print_exploration(report: "ExplorationReport") -> None:
+    """`explore`."""
+    from rlclinic.report import exploration
+
+    terminal.show(exploration.describe(report))
 
 
 def print_data(report: "DataReport") -> None:

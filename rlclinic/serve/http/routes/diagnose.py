@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from rlclinic.ops.diagnose import diagnose, history, lint, prescribe, rules, witness
+from rlclinic.ops.diagnose import diagnose, explore, history, lint, prescribe, rules, witness
 from rlclinic.ops.diagnose.ask import guides
 from rlclinic.ops.diagnose.ask.answer import ask
 from rlclinic.ops.diagnose.export.export import export_zip
@@ -21,7 +21,7 @@ from rlclinic.ops.runs.ranking import Outcome
 from rlclinic.ops.runs.requests import ConfigRequest, ExportZipRequest
 from rlclinic.report.ask import AskAnswer
 from rlclinic.report.guide import GuideList, GuidePage
-from rlclinic.report.models import ConfigView, DiagnosisReport, Result
+from rlclinic.report.models import ConfigView, DiagnosisReport, ExplorationReport, Result
 from rlclinic.report.prescription import Prescriptions
 from rlclinic.runs import fingerprint
 from rlclinic.runs.history import of_run
@@ -117,6 +117,13 @@ async def get_prescriptions(request: Request, here: Here, group: Named) -> Respo
 
 def _prescribe(owner: Group) -> Prescriptions:
     return prescribe.prescribe_group(owner).model_copy(update={"target": owner.id})
+
+
+@router.get("/groups/{group}/exploration", response_model=ExplorationReport, tags=["diagnosis"])
+async def get_exploration(request: Request, here: Here, group: Named) -> Response:
+    """Whether exploration is what holds the task back, when what is wanted was first met, and which bonus to try."""
+    owner = find_group(here, group)
+    return await answer_from_cache(request, here, owner, ("exploration",), lambda: explore.explore(owner.id, here.root))
 
 
 @router.get("/history", response_model=EnvironmentHistory, tags=["groups"])

@@ -1,0 +1,165 @@
+"""Is exploration what holds a task back? When what is wanted was first met, how surely it is out of reach, and which bonus to try.
+
+Coverage does not answer it (a run may meet 95 % of the states and never the reward), nor does entropy. What does: whether an episode ever
+succeeded, or, where nobody reports success, whether any return ever differed from the others.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from rlclinic.runs.history import History, Series
+from rlclinic.runs.outcome import arrived, measure_history
+
+Verdict = Literal["BOTTLENECK", "NOT", "NOT ASSESSABLE"]
+FEWEST_EPISODES: Final = 50
+"""Episodes of a run below which never having met something says little: the bound on its chance is above 6 %."""
+LATE: Final = 0.5
+"""The share of a run after which a first success is a late one."""
+RISES: Final = 3.0
+"""Early deviations by which a return has to rise to count as learning without success."""
+FEW_NUMBERS: Final = 6
+"""Numbers of an observation up to which its cells can be counted."""
+SUCCESS, RETURN, RETURN_STD = "train/roll/success_rate", "train/roll/ep_rew_mean", "train/roll/ep_rew_std"
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """What one run met."""
+
+    run: str
+    what: str | None
+    """success or a return that differs; None: the log has neither."""
+    first: int | None
+    """The env step of the first row in which it was met; None: never."""
+    env_steps: int
+    episodes: int | None
+    bound: float | None
+    """The largest chance per episode that is compatible with never having met it, 95 % (rule of three)."""
+    rises: bool
+    """The return rises although nothing succeeds."""
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """The answer for runs that belong together."""
+
+    verdict: Verdict
+    reason: str
+    meetings: tuple[Meeting, ...]
+    new_states: float | None
+    """States met for the first time per 1,000 env steps at the end, median of the runs; None: not logged."""
+    half_life: float | None
+    """Env steps in which novelty halved, median of the runs."""
+    prescription: Mapping[str, Any] = field(default_factory=dict)
+    """Settings to try in a trial; none where no bonus is called for."""
+    notes: tuple[str, ...] = ()
+
+
+def assess(histories: Sequence[History]) -> Assessment:
+    """Judge runs of one config."""
+    meetings = tuple(_meet(history) for history in histories)
+    verdict, reason = _decide(histories, meetings)
+    prescription = _prescribe(histories[0]) if verdict == "BOTTLENECK" and histories else {}
+    new_states, half_life = (_last(histories, f"train/bonus/{name}") for name in ("new_states", "half_life"))
+    return Assessment(verdict, reason, meetings, new_states, half_life, prescription, tuple(_caution(histories, verdict, new_states)))
+
+
+def _meet(history: History) -> Meeting:
+    success, returns, deviation = (_values(history, name) for name in (SUCCESS, RETURN, RETURN_STD))
+    counted = _values(history, "total_episodes")
+    episodes = int(counted.values[-1]) if counted is not None else None
+    env_steps = int(history.env_steps or (returns.steps[-1] if returns is not None else 0))
+    first, what = None, None
+    if success is not None:
+        what = "success"
+        met = np.flatnonzero(success.values > 0)
+        first = int(success.steps[met[0]]) if len(met) else None
+    elif returns is not None:
+        what = "a return that differs"
+        first = _first_difference(returns, deviation)
+    bound = 3.0 / episodes if what is not None and first is None and episodes else None
+    return Meeting(
+        history.id, what, first, env_steps, episodes, bound, success is not None and first is None and _rises(returns, deviation)
+    )
+
+
+def _values(history: History, name: str) -> Series | None:
+    series = history.series.get(name)
+    return series if series is not None and len(series) else None
+
+
+def _first_difference(returns: Series, deviation: Series | None) -> int | None:
+    """The first row in which episodes had different returns, or another mean than before."""
+    tolerance = 1e-6 * max(float(np.abs(returns.values).max()), 1.0)
+    moved = np.flatnonzero(np.abs(returns.values - returns.values[0]) > tolerance)
+    places = [int(returns.steps[moved[0]])] if len(moved) else []
+    if deviation is not None and len(spread := np.flatnonzero(deviation.values > tolerance)):
+        places.append(int(deviation.steps[spread[0]]))
+    return min(places, default=None)
+
+
+def _rises(returns: Series | None, deviation: Series | None) -> bool:
+    if returns is None or len(returns) < 8:
+        return False
+    early, late = returns.values[: max(len(returns) // 8, 1)], returns.values[-max(len(returns) // 8, 1) :]
+    spread = float(np.median(deviation.values[: max(len(deviation) // 8, 1)])) if deviation is not None else float(early.std())
+    return bool(np.median(late) - np.median(early) > RISES * max(spread, 1e-9 + 0.01 * abs(float(np.median(early)))))
+
+
+def _decide(histories: Sequence[History], meetings: Sequence[Meeting]) -> tuple[Verdict, str]:
+    known = [meeting for meeting in meetings if meeting.what is not None]
+    if not known:
+        return "NOT ASSESSABLE", "neither returns nor successes of training episodes are logged"
+    what, runs = known[0].what, f"{len(known)} run{'s' if len(known) > 1 else ''}"
+    never = [meeting for meeting in known if meeting.first is None]
+    if sum(arrived(measure_history(history)) for history in histories) * 2 > len(histories):
+        return "NOT", "the task is solved"
+    if sum(meeting.rises for meeting in never) * 2 > len(known):
+        return "NOT", "the return rises and no episode succeeds: the reward pays for something else than success"
+    if len(never) * 2 > len(known):
+        few = [meeting for meeting in never if meeting.episodes is None or meeting.episodes < FEWEST_EPISODES]
+        if few:
+            seen = "an unknown number of" if few[0].episodes is None else str(few[0].episodes)
+            return "NOT ASSESSABLE", f"{seen} episodes: {what} was not met, but {FEWEST_EPISODES} are needed to say more"
+        worst = max(meeting.bound or 1.0 for meeting in never)
+        return "BOTTLENECK", f"{what} was never met by {len(never)} of {runs}: its chance is below {worst:.2g} per episode (95 %)"
+    first = sorted(meeting.first / max(meeting.env_steps, 1) for meeting in known if meeting.first is not None)
+    middle = first[len(first) // 2]
+    at = sorted(meeting.first for meeting in known if meeting.first is not None)[len(first) // 2]
+    if middle > LATE:
+        return "BOTTLENECK", f"{what} was first met after {at:,} env steps, {middle:.0%} of the run"
+    return "NOT", f"{what} was first met after {at:,} env steps, {middle:.0%} of the run: there is something to learn from"
+
+
+def _prescribe(history: History) -> dict[str, Any]:
+    """A bonus and its coefficient, from what is observed and what returns are worth."""
+    if history.settings.get("bonus.kind") is not None:
+        return {"bonus.coef": round(3 * float(history.settings.get("bonus.coef", 0.05)), 4) or 0.1}
+    if history.algo not in ("ppo", "a2c", "reinforce", "dqn"):
+        return {}
+    size, flags = history.settings.get("about.obs_size"), history.settings.get("about.obs_flags")
+    few = size is not None and (size <= FEW_NUMBERS or flags == size)
+    span = history.settings.get("spec.return_range")
+    worth = 1.0
+    if history.settings.get("env.normalize_reward") is not True and isinstance(span, Sequence) and len(span) == 2:
+        worth = max(abs(float(span[1]) - float(span[0])), 1e-6)
+    return {"bonus.kind": "count" if few else "rnd", "bonus.coef": float(f"{0.1 * worth:.1g}")}
+
+
+def _last(histories: Sequence[History], name: str) -> float | None:
+    values = [float(series.values[-1]) for history in histories if (series := _values(history, name)) is not None]
+    return float(np.median(values)) if values else None
+
+
+def _caution(histories: Sequence[History], verdict: Verdict, new_states: float | None) -> list[str]:
+    notes = []
+    if new_states is None and histories and histories[0].source == "rlclinic" and histories[0].algo in ("ppo", "a2c", "reinforce", "dqn"):
+        notes.append("new states are not logged; bonus.kind=count with bonus.coef=0 logs them and changes nothing else")
+    if new_states is not None and new_states > 900:
+        notes.append("nearly every state is new: noise in observations, or other levels, keep a bonus high for ever (a noisy television)")
+    if verdict == "BOTTLENECK":
+        notes.append("where every episode is another level, prefer bonus.kind=episodic_count or noveld")
+    return notes

@@ -1,0 +1,87 @@
+"""Is exploration the bottleneck: what is said of runs that met what is wanted early, late, never, and of logs that cannot tell."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from rlclinic.diagnosis import exploration
+from rlclinic.diagnosis.exploration import RETURN, RETURN_STD, SUCCESS
+from rlclinic.runs.history import History, Series
+from rlclinic.serve.cli.app import app
+
+STEPS = np.linspace(1_000, 40_000, 40)
+
+
+def history(settings: dict[str, Any] | None = None, episodes: float = 400, **series: Any) -> History:
+    """A run of 40 rows; a number stands for a series of it."""
+    names = {"success": SUCCESS, "returns": RETURN, "deviation": RETURN_STD, "new_states": "train/bonus/new_states"}
+    made = {names[key]: Series(STEPS, np.broadcast_to(np.asarray(value, float), STEPS.shape), key) for key, value in series.items()}
+    made["total_episodes"] = Series(STEPS, np.linspace(1, episodes, 40), "total_episodes")
+    return History("r", "rlclinic", env_id="Own-v0", algo="ppo", env_steps=40_000, settings=settings or {}, series=made)
+
+
+def step_at(share: float, before: float = 0.0, after: float = 1.0) -> np.ndarray:
+    return np.where(np.arange(40) < share * 40, before, after)
+
+
+CASES: list[tuple[str, dict[str, Any], str]] = [
+    ("success never met", {"success": 0, "returns": 0, "deviation": 0}, "BOTTLENECK"),
+    ("success met late", {"success": step_at(0.8, 0, 0.02), "returns": 0}, "BOTTLENECK"),
+    ("success met early, and not learned", {"success": step_at(0.1, 0, 0.02), "returns": 0}, "NOT"),
+    ("all returns equal, no success flag", {"returns": -200, "deviation": 0}, "BOTTLENECK"),
+    ("returns that differ from the start", {"returns": np.linspace(10, 12, 40), "deviation": 4}, "NOT"),
+    ("a return that rises without success", {"success": 0, "returns": np.linspace(0, 50, 40), "deviation": 1}, "NOT"),
+    ("too few episodes", {"success": 0, "returns": 0, "episodes": 20}, "NOT ASSESSABLE"),
+    ("nothing logged", {"new_states": 3}, "NOT ASSESSABLE"),
+]
+
+
+@pytest.mark.parametrize(("name", "series", "verdict"), CASES, ids=[case[0] for case in CASES])
+def test_the_verdict_on(name: str, series: dict[str, Any], verdict: str) -> None:
+    found = exploration.assess([history(**series)] * 3)
+    assert found.verdict == verdict, found.reason
+    assert bool(found.prescription) == (verdict == "BOTTLENECK")
+
+
+def test_never_having_met_it_in_n_episodes_bounds_its_chance_by_three_over_n() -> None:
+    found = exploration.assess([history(success=0, returns=0, episodes=600)])
+    assert found.meetings[0].bound == pytest.approx(3 / 600)
+    assert "0.005 per episode" in found.reason
+
+
+def test_one_seed_of_three_that_never_met_it_is_no_bottleneck() -> None:
+    runs = [history(success=0, returns=0), *[history(success=step_at(0.05, 0, 0.5), returns=0)] * 2]
+    assert exploration.assess(runs).verdict == "NOT"
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        ({"about.obs_size": 2.0}, {"bonus.kind": "count", "bonus.coef": 0.1}),
+        ({"about.obs_size": 102.0, "about.obs_flags": 102.0}, {"bonus.kind": "count", "bonus.coef": 0.1}),
+        ({"about.obs_size": 17.0, "spec.return_range": [0, 100]}, {"bonus.kind": "rnd", "bonus.coef": 10.0}),
+        ({"about.obs_size": 17.0, "spec.return_range": [0, 100], "env.normalize_reward": True}, {"bonus.kind": "rnd", "bonus.coef": 0.1}),
+        ({"bonus.kind": "rnd", "bonus.coef": 0.02}, {"bonus.coef": 0.06}),
+    ],
+)
+def test_the_bonus_to_try_follows_from_observations_and_returns(settings: dict[str, Any], wanted: dict[str, Any]) -> None:
+    assert exploration.assess([history(settings, success=0, returns=0)]).prescription == wanted
+
+
+def test_states_that_never_stop_being_new_are_said() -> None:
+    assert any("noisy television" in note for note in exploration.assess([history(success=0, returns=0, new_states=990)]).notes)
+
+
+def test_the_command_says_it_of_a_log_of_any_framework(tmp_path: Path) -> None:
+    log = tmp_path / "progress.csv"
+    rows = [f"{step},{-200},{n}" for n, step in enumerate(range(1_000, 60_000, 1_000), 1)]
+    log.write_text("\n".join(["total_timesteps,ep_rew_mean,total_episodes", *rows]))
+    answer = CliRunner().invoke(app, ["explore", str(log), "--json"])
+    assert answer.exit_code == 0, answer.output
+    report = json.loads(answer.stdout)
+    assert (report["verdict"], report["next"]) == ("BOTTLENECK", None)
+    assert report["runs"][0]["first"] is None
