@@ -64,7 +64,7 @@ def test_the_same_folder_gives_the_same_bytes_in_every_process(folder: Path) -> 
 def test_the_answer_does_not_change_when_the_shipped_yamls_are_deleted(folder: Path) -> None:
     group = write_group("cp-lr-x30")
     bare = folder / "bare"
-    shutil.copytree(ROOT / "rlclinic", bare / "rlclinic", ignore=shutil.ignore_patterns("__pycache__", "*.yaml", "*.yml"))
+    shutil.copytree(ROOT / "rlclinic", bare / "rlclinic", ignore=shutil.ignore_patterns("*.yaml", "*.yml"))
     assert not list((bare / "rlclinic").rglob("*.yaml"))
     assert in_a_process(folder, group.id, "1", bare) == in_a_process(folder, group.id, "1")
 

@@ -268,7 +268,7 @@ def test_optuna_is_asked_and_told_by_the_ledger_alone():
     assert blind_search.tpe_points(made, told, 2, 1) == blind_search.tpe_points(made, told, 2, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.loop
 def test_a_real_search_cures_a_learning_rate_that_is_far_too_low(tmp_path):
     changes = ["algo.learning_rate=1e-6", "run.max_env_steps=8192", "run.eval_every_env_steps=2048", "run.eval_episodes=5"]
     store = Store(tmp_path)
