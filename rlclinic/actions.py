@@ -11,18 +11,18 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-Kind = TypeVar("Kind", bound="Part")
+Kind = TypeVar("Kind", bound="TextPart")
 _SPECIAL: Final = re.compile(r"[\s'\"{}()\[\]$&|;<>*?!`\\#]")
 
 
-class Part(str):
+class TextPart(str):
     """A part of a text that is data too. As a text it is what people type; `__dict__` holds what the other faces need."""
 
     def __reduce__(self) -> Any:
         return _restore, (type(self), str(self), dict(self.__dict__))
 
 
-class Action(Part):
+class Action(TextPart):
     """A next step. Its text is the command that people type (`rlclinic trial g7k2 --rx 1`); other faces say it from its parts.
 
     command: `trial`, `runs list`. names: what it is about, in order. options: by the names of the command's options (`as_` is --as);
@@ -74,7 +74,7 @@ class Action(Part):
         return {"type": "string"}
 
 
-class Change(Part):
+class Change(TextPart):
     """Settings to give other values: `--set algo.batch_size=64`. `changes` has each value as a text, as a config takes it."""
 
     changes: dict[str, str]
@@ -103,7 +103,7 @@ class Change(Part):
         return made
 
 
-class Argument(Part):
+class Argument(TextPart):
     """An argument of the call at hand, with a value or without: `--per-look 8`, `--envs A,B`. `name` is that of the command's option."""
 
     name: str

@@ -7,7 +7,7 @@ import pickle
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from rlclinic.actions import Action, Argument, Change, Part
+from rlclinic.actions import Action, Argument, Change, TextPart
 from rlclinic.config import validation
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.serve.http import problems
@@ -86,7 +86,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("part", "typed", "call", "body"), SAID)
-def test_each_face_says_a_setting_and_an_argument_in_its_own_words(part: Part, typed: str, call: str, body: str) -> None:
+def test_each_face_says_a_setting_and_an_argument_in_its_own_words(part: TextPart, typed: str, call: str, body: str) -> None:
     error = UsageError("this cannot be.\n  Try: ", part, ", or leave it")
     assert str(error) == f"this cannot be.\n  Try: {typed}, or leave it"
     assert replies.describe_error(*error.parts) == f"this cannot be.\n  Try: {call}, or leave it"
@@ -94,7 +94,7 @@ def test_each_face_says_a_setting_and_an_argument_in_its_own_words(part: Part, t
 
 
 @pytest.mark.parametrize("part", [Action("trial", "g7k2", rx=1), SAID[5][0], SAID[7][0]])
-def test_a_part_crosses_processes_whole(part: Part) -> None:
+def test_a_part_crosses_processes_whole(part: TextPart) -> None:
     back = pickle.loads(pickle.dumps(UsageError("Try: ", part))).parts[1]  # noqa: S301
     assert (back, type(back), vars(back)) == (part, type(part), vars(part))
 

@@ -238,10 +238,24 @@ def test_no_function_is_called_by_a_word_that_only_we_understand() -> None:
     assert names == []
 
 
+def test_a_name_that_once_stood_for_several_things_stands_for_one() -> None:
+    """`Outcome`, `Part`, `Watch` and `Plan` had up to five meanings. The two loops of training have a `Plan` each."""
+    places: dict[str, set[str]] = {}
+    for module, tree in parsed():
+        for node in tree.body:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+            defined = [target.id for target in targets if isinstance(target, ast.Name)]
+            for name in [node.name] if isinstance(node, ast.ClassDef) else defined:
+                places.setdefault(name, set()).add(module)
+    assert {name: len(places.get(name, ())) for name in ("Outcome", "Part", "Watch")} == {"Outcome": 1, "Part": 0, "Watch": 1}
+    assert places["Plan"] == {"rlclinic/training/loops/off_policy.py", "rlclinic/training/loops/on_policy.py"}
+
+
 def list_options() -> dict[str, list[str]]:
     """Options of the command line in texts below serve/, by module; docstrings aside, and what other programs are called with."""
-    own = {field.option.replace("_", "-") for operation in OPERATIONS if (model := operation.model) for field in fields_of(model)}
-    option = re.compile(rf"(?<![\w-])--({'|'.join(sorted(own, key=len, reverse=True))})(?![\w-])")
+    options_of_all = [field.option for operation in OPERATIONS if (model := operation.model) for field in fields_of(model)]
+    own = {option.partition("/")[0].replace("_", "-").removeprefix("no-") for option in options_of_all}
+    option = re.compile(rf"(?<![\w-])--(no-)?({'|'.join(sorted(own, key=len, reverse=True))})(?![\w-])")
     options: dict[str, list[str]] = {}
     for module, found in nodes():
         if module.startswith("rlclinic/serve/") or module in SAY_OPTIONS or module.endswith("/requests.py"):

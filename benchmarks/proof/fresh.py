@@ -17,7 +17,7 @@ from benchmarks.proof.compare import Pair
 from benchmarks.proof.scenarios import Draws
 from benchmarks.proof.shares import describe_share, describe_value
 from benchmarks.proof.trials import EQUIVALENT, Ends, end_returns, end_steps, end_successes, row
-from rlclinic.comparison.regression import Outcome
+from rlclinic.comparison.regression import GateOutcome
 from rlclinic.treatment.race.rule import PER_ROUND
 from rlclinic.treatment.race.rule import Rule as RaceRule
 from rlclinic.treatment.trial import sequential
@@ -249,7 +249,7 @@ FALLING: Final[dict[str, Pair]] = {
 # ── regress ──
 
 
-def gate(outcome: Outcome, looks: int, per_look: int, seeds: int, before: Draw, after: Draw, margin: float = 0.1) -> regress.Case:
+def gate(outcome: GateOutcome, looks: int, per_look: int, seeds: int, before: Draw, after: Draw, margin: float = 0.1) -> regress.Case:
     return regress.Case(regress.make_rule(outcome, looks, per_look, margin=margin, seeds=seeds), seeds, before, after)
 
 

@@ -14,7 +14,7 @@ from benchmarks.proof.scenarios import Draws
 from benchmarks.proof.shares import describe_share, describe_value
 from rlclinic import stats
 from rlclinic.comparison import power, regression
-from rlclinic.comparison.regression import Gate, Outcome
+from rlclinic.comparison.regression import Gate, GateOutcome
 from rlclinic.runs.outcome import usual_margin
 
 HORIZON: Final = 5.0
@@ -40,7 +40,7 @@ class Ends(NamedTuple):
     alarmed: float
 
 
-def make_rule(outcome: Outcome, looks: int, per_look: int, *, margin: float = 0.1, seeds: int = BASELINE) -> Gate:
+def make_rule(outcome: GateOutcome, looks: int, per_look: int, *, margin: float = 0.1, seeds: int = BASELINE) -> Gate:
     """The rule as `regression.gate` makes it for a baseline of so many seeds."""
     information = [1 / (1 / seeds + 1 / (per_look * (look + 1))) for look in range(looks)]
     return Gate(outcome, margin, 0.05, looks, per_look, stats.obrien_fleming_bounds(looks, 0.1, information))

@@ -26,19 +26,19 @@ ENOUGH = 30
 PLAN, RUNS = cures.FOLDER / "development_plan.json.gz", cures.FOLDER / "development_runs.jsonl.gz"
 
 
-def gathered(folders: Sequence[Path], more: Sequence[recorded_effects.Outcome] = ()) -> list[recorded_effects.Outcome]:
+def gathered(folders: Sequence[Path], more: Sequence[recorded_effects.RecordedOutcome] = ()) -> list[recorded_effects.RecordedOutcome]:
     """Outcomes of all finished trials, each once, in a fixed order."""
     everything = [*more, *(each for folder in folders for each in of_store(folder))]
     found = {(each.trial, each.cause, str(sorted(each.changes.items()))): each for each in everything}
     return [found[key] for key in sorted(found)]
 
 
-def of_store(folder: Path) -> list[recorded_effects.Outcome]:
+def of_store(folder: Path) -> list[recorded_effects.RecordedOutcome]:
     """Outcomes of one folder of runs."""
     return [outcome for trial in trials.trials(Store(folder)) for outcome in recorded_effects.of_trial(trial)]
 
 
-def of_cells(plan: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[recorded_effects.Outcome]:
+def of_cells(plan: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[recorded_effects.RecordedOutcome]:
     """Outcomes of the cells of a plan: each prescription that was trained, against the recorded sick runs."""
     by_arm: dict[str, list[Mapping[str, Any]]] = {}
     for row in runs:
@@ -61,13 +61,13 @@ def of_cells(plan: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list
 
 def _outcome(
     trial: str, rx: Mapping[str, Any], treated: Sequence[Mapping[str, Any]], control: Sequence[Mapping[str, Any]], cell: Cell
-) -> recorded_effects.Outcome | None:
+) -> recorded_effects.RecordedOutcome | None:
     threshold = cell.config.spec.threshold
     share = cured.closed(treated, control, threshold) if threshold is not None else None
     if share is None:
         return None
     value, low, high = (None if end is None else float(f"{end:.4g}") for end in (share.value, share.low, share.high))
-    return recorded_effects.Outcome(
+    return recorded_effects.RecordedOutcome(
         trial=f"corpus {trial}",
         cause=rx["cause"],
         changes=recorded_effects.directions(cell.config, rx["changes"]),
@@ -82,7 +82,7 @@ def _outcome(
     )
 
 
-def calibrated(outcomes: Sequence[recorded_effects.Outcome]) -> dict[str, float]:
+def calibrated(outcomes: Sequence[recorded_effects.RecordedOutcome]) -> dict[str, float]:
     """By measure: the deviations to each side that hold four of five outcomes, each forecast from all cells but its own."""
     found = {}
     for measure in ("steps", "return"):
@@ -93,7 +93,7 @@ def calibrated(outcomes: Sequence[recorded_effects.Outcome]) -> dict[str, float]
     return found
 
 
-def _apart(each: recorded_effects.Outcome, others: Sequence[recorded_effects.Outcome]) -> float | None:
+def _apart(each: recorded_effects.RecordedOutcome, others: Sequence[recorded_effects.RecordedOutcome]) -> float | None:
     """How many deviations an outcome lies from its forecast; None without one."""
     alike = [other for other in others if other.changes == each.changes and other.measure == each.measure]
     own = [other for other in alike if other.cause == each.cause] or alike
@@ -103,7 +103,7 @@ def _apart(each: recorded_effects.Outcome, others: Sequence[recorded_effects.Out
     return abs(recorded_effects.scaled(each) - mean) / deviation
 
 
-def _cell(each: recorded_effects.Outcome) -> str:
+def _cell(each: recorded_effects.RecordedOutcome) -> str:
     return each.trial.rpartition(" ")[0] or each.trial
 
 

@@ -12,13 +12,13 @@ Axis = Literal["env steps", "wall seconds", "seeds an arm", "share of the budget
 Verdict = Literal["better", "worse", "mixed", "no difference shown", "not assessable"]
 
 
-class Part(BaseModel):
+class ComparisonPart(BaseModel):
     """A piece of a comparison."""
 
     model_config = _MODEL
 
 
-class Interval(Part):
+class Interval(ComparisonPart):
     """A number with its interval, 95 % unless it says otherwise; low and high are None where there is none.
 
     Of an interquartile mean below 8 seeds, and of a mean, they are the lowest and the highest seed: no interval of so few holds where part
@@ -34,7 +34,7 @@ class Interval(Part):
         return cls(**estimate._asdict())
 
 
-class SideFacts(Part):
+class SideFacts(ComparisonPart):
     """What is known of one side before anything is compared."""
 
     label: str
@@ -54,7 +54,7 @@ class SideFacts(Part):
     notes: list[str]
 
 
-class Difference(Part):
+class Difference(ComparisonPart):
     """A setting that is not the same on all sides."""
 
     key: str
@@ -75,7 +75,7 @@ class Difference(Part):
     """How many of them ended with the change adopted."""
 
 
-class Derived(Part):
+class Derived(ComparisonPart):
     """A number that follows from the settings."""
 
     name: str
@@ -84,7 +84,7 @@ class Derived(Part):
     differs: bool
 
 
-class Course(Part):
+class Course(ComparisonPart):
     """How a number that differs runs over the budget, on each side that has it."""
 
     key: str
@@ -92,7 +92,7 @@ class Course(Part):
     """By side's label: values at equal shares of the budget, from its start to its end."""
 
 
-class ConfigDiff(Part):
+class ConfigDiff(ComparisonPart):
     """The sides' settings, every default written out."""
 
     differences: list[Difference]
@@ -104,7 +104,7 @@ class ConfigDiff(Part):
     notes: list[str]
 
 
-class Band(Part):
+class Band(ComparisonPart):
     """A side's return over its runs: interquartile mean with its 95 % interval (below 8 runs their range), point by point."""
 
     label: str
@@ -116,7 +116,7 @@ class Band(Part):
     runs: int
 
 
-class SideOutcome(Part):
+class SideOutcome(ComparisonPart):
     """How one side did."""
 
     label: str
@@ -158,7 +158,7 @@ class SideOutcome(Part):
     """Share of the time by phase (env, act, learn, ...), largest first."""
 
 
-class Contrast(Part):
+class Contrast(ComparisonPart):
     """One outcome of a side against another's."""
 
     outcome: str
@@ -181,7 +181,7 @@ class Contrast(Part):
     """Whether the tested statistic speaks for the later side; None where it speaks for neither, or nothing was tested."""
 
 
-class Pair(Part):
+class Pair(ComparisonPart):
     """A side against an earlier one."""
 
     first: str
@@ -208,7 +208,7 @@ class Pair(Part):
     """Runs of the first and of the second side that lie far below the others; None where a side is lower as a whole."""
 
 
-class PhaseRow(Part):
+class PhaseRow(ComparisonPart):
     """A metric in the first, the second and the last third of the runs, IQM over runs."""
 
     metric: str
@@ -217,7 +217,7 @@ class PhaseRow(Part):
     """By side."""
 
 
-class LossShares(Part):
+class LossShares(ComparisonPart):
     """What the optimizer worked on: the weighted size of each loss term as a share of all, by third."""
 
     label: str
@@ -226,7 +226,7 @@ class LossShares(Part):
     entropy: tuple[float | None, float | None, float | None]
 
 
-class Compared(Part):
+class Compared(ComparisonPart):
     """All of a comparison."""
 
     sides: list[SideFacts]

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from rlclinic import stats
 from rlclinic.actions import Action, Argument
 from rlclinic.comparison import outcomes
-from rlclinic.comparison.models import Interval, Part
+from rlclinic.comparison.models import ComparisonPart, Interval
 from rlclinic.comparison.sides import Side
 from rlclinic.errors import UsageError
 from rlclinic.runs.history import Column
@@ -39,7 +39,7 @@ from rlclinic.runs.outcome import usual_margin
 
 KIND: Final = "rlclinic baseline"
 SCHEMA_VERSION: Final = 1
-Outcome = Literal["steps", "return", "success", "wall"]
+GateOutcome = Literal["steps", "return", "success", "wall"]
 Decision = Literal["passed", "regression", "undecided"]
 Flags = NDArray[np.bool_]
 FAILURES_ALLOWED: Final = 0.05
@@ -60,7 +60,7 @@ _MACHINE: Final = (
 )
 
 
-class SeedResult(Part):
+class SeedResult(ComparisonPart):
     """What one run of a baseline came to."""
 
     run: str
@@ -77,7 +77,7 @@ class SeedResult(Part):
     """It reached the threshold, and ended clearly below it."""
 
 
-class Baseline(Part):
+class Baseline(ComparisonPart):
     """What later candidates are judged by: small enough to live in a repository."""
 
     kind: Literal["rlclinic baseline"] = KIND
@@ -96,7 +96,7 @@ class Baseline(Part):
     seeds: list[SeedResult]
 
 
-class Look(Part):
+class Look(ComparisonPart):
     """What was known after a batch of seeds."""
 
     look: int
@@ -116,7 +116,7 @@ class Look(Part):
     """The share of failures that these runs of the candidate cannot exclude (Clopper and Pearson, one-sided 95 %)."""
 
 
-class Power(Part):
+class Power(ComparisonPart):
     """What the gate would do, by simulation from the baseline's own seeds."""
 
     loss: float
@@ -129,7 +129,7 @@ class Power(Part):
 class Gate(NamedTuple):
     """The rule, before anything is looked at."""
 
-    outcome: Outcome
+    outcome: GateOutcome
     margin: float
     alpha: float
     looks: int
@@ -187,13 +187,13 @@ def baseline_of(side: Side, versions: Mapping[str, str], threshold: float | None
     )
 
 
-def choose_outcome(baseline: Baseline) -> Outcome:
+def choose_outcome(baseline: Baseline) -> GateOutcome:
     """Steps to the threshold where the baseline mostly gets there; else the return at the end."""
     reached = sum(seed.reached is not None for seed in baseline.seeds)
     return "steps" if baseline.threshold is not None and 2 * reached >= len(baseline.seeds) else "return"
 
 
-def values(kept: Baseline, outcome: Outcome, horizon: float) -> Column:
+def values(kept: Baseline, outcome: GateOutcome, horizon: float) -> Column:
     """One number for each run, larger is worse: steps or seconds (infinite: never), minus the return, minus the success rate."""
     if outcome == "steps":
         return np.array([math.inf if seed.reached is None or seed.reached > horizon else seed.reached for seed in kept.seeds])
@@ -208,7 +208,7 @@ def _succeeded(seed: SeedResult) -> float:
     return seed.success if seed.success is not None else float(seed.reached is not None)
 
 
-def gate(kept: Baseline, outcome: Outcome, margin: float | None, alpha: float, looks: int, per_look: int) -> Gate:
+def gate(kept: Baseline, outcome: GateOutcome, margin: float | None, alpha: float, looks: int, per_look: int) -> Gate:
     """The rule for a candidate that comes in `looks` batches of `per_look` seeds; UsageError where the outcome cannot be judged."""
     tolerates = margin is not None or outcome in ("return", "success")
     margin = usual_margin(outcome) if margin is None else margin
@@ -233,7 +233,7 @@ def gate(kept: Baseline, outcome: Outcome, margin: float | None, alpha: float, l
     return Gate(outcome, margin, alpha, looks, per_look, stats.obrien_fleming_bounds(looks, 2 * alpha, information), tolerates)
 
 
-def worsen(data: Column, outcome: Outcome, loss: float, size: float, horizon: float) -> Column:
+def worsen(data: Column, outcome: GateOutcome, loss: float, size: float, horizon: float) -> Column:
     """What the runs would have come to with a loss: that share more steps or seconds, or that share of `size` less return."""
     if outcome in ("steps", "wall"):
         longer = data * (1 + loss)
@@ -241,7 +241,7 @@ def worsen(data: Column, outcome: Outcome, loss: float, size: float, horizon: fl
     return data + loss * size
 
 
-def scale(data: Column, outcome: Outcome) -> float:
+def scale(data: Column, outcome: GateOutcome) -> float:
     """What a margin of 1 means: the size of the baseline's return, a whole success; returns about 0 are sized by their spread."""
     if outcome != "return":
         return 1.0
@@ -301,7 +301,7 @@ def decide(
     return shown | (worse & ~tolerated), within & ~worse & ~more & ~shown & (sizes[1] >= rule.fewest)
 
 
-def count_failures(before: Column, after: Column, outcome: Outcome) -> tuple[Column, Column]:
+def count_failures(before: Column, after: Column, outcome: GateOutcome) -> tuple[Column, Column]:
     """Runs of the baseline and of the candidate that failed, case by case: `values`, or rows of them, larger is worse.
 
     Of steps and seconds, those that never arrived. Of returns and success rates, those that collapsed, by the baseline's own quartiles
@@ -321,7 +321,7 @@ def scores(before: Column, after: Column, rule: Gate, horizon: float) -> tuple[C
     return stats.rank_z(after, before, wide_steps=True), -stats.rank_z(after, allowed)
 
 
-def binary(outcome: Outcome, *data: Column) -> bool:
+def binary(outcome: GateOutcome, *data: Column) -> bool:
     """Whether runs only succeed or fail: then shares are compared, since ranks of two values cannot be shifted by a margin."""
     return outcome == "success" and all(bool(np.all((side == 0) | (side == -1))) for side in data)
 
@@ -333,7 +333,7 @@ def decide_by_shares(effect: Interval, margin: float) -> Decision:
     return "regression" if effect.high is not None and effect.high < 0 else "undecided"
 
 
-def _effect(before: Column, after: Column, outcome: Outcome, horizon: float, level: float | None) -> Interval:
+def _effect(before: Column, after: Column, outcome: GateOutcome, horizon: float, level: float | None) -> Interval:
     """The size of the difference: a ratio of interquartile geometric means, a difference of IQMs, or of shares."""
     level = level or stats.LEVEL
     if outcome in ("steps", "wall"):

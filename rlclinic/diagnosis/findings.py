@@ -35,13 +35,13 @@ Effect = Literal["> 30 %", "10-30 %", "< 10 %", "unknown"]
 """Expected change of the final return or of the steps to the threshold."""
 
 
-class Part(BaseModel):
+class DiagnosisPart(BaseModel):
     """A piece of a diagnosis."""
 
     model_config = _MODEL
 
 
-class Evidence(Part):
+class Evidence(DiagnosisPart):
     """Numbers that a finding rests on."""
 
     series: str
@@ -54,7 +54,7 @@ class Evidence(Part):
     """The same in words: "KL 0.011 -> 0.094 at 24k"."""
 
 
-class Remedy(Part):
+class Remedy(DiagnosisPart):
     """One change that should help, computed from the run's own numbers."""
 
     setting: str | None = None
@@ -77,7 +77,7 @@ class Remedy(Part):
         return f"{self.setting}={self.value if isinstance(self.value, str) else json.dumps(self.value)}"
 
 
-class Finding(Part):
+class Finding(DiagnosisPart):
     """One observation about one run."""
 
     rule: str = ""
@@ -94,7 +94,7 @@ class Finding(Part):
     run: str = ""
 
 
-class GroupFinding(Part):
+class GroupFinding(DiagnosisPart):
     """One observation over the runs of a group."""
 
     rule: str
@@ -114,7 +114,7 @@ class GroupFinding(Part):
     remedies: tuple[Remedy, ...]
 
 
-class Unassessable(Part):
+class Unassessable(DiagnosisPart):
     """A check that could not be made, and what it would take."""
 
     rule: str
@@ -124,7 +124,7 @@ class Unassessable(Part):
     """Lines for the training script that log what is missing; read back under these very names."""
 
 
-class PossibleCause(Part):
+class PossibleCause(DiagnosisPart):
     """What may lie behind a symptom."""
 
     id: str
@@ -141,7 +141,7 @@ class PossibleCause(Part):
     """The command that finds out."""
 
 
-class Cause(Part):
+class Cause(DiagnosisPart):
     """An explanation, with how likely it is."""
 
     id: str
@@ -177,7 +177,7 @@ class Cause(Part):
         return self.kind in ("nothing wrong", "cannot tell")
 
 
-class CannotTell(Part):
+class CannotTell(DiagnosisPart):
     """Why a log does not say what is wrong, and what to add so that the next one does."""
 
     text: str
@@ -188,7 +188,7 @@ class CannotTell(Part):
     """A command that finds out more without training again."""
 
 
-class Witness(Part):
+class Witness(DiagnosisPart):
     """What was seen in the environment itself, beside the logs."""
 
     env: str
@@ -205,7 +205,7 @@ class Witness(Part):
     seconds: float
 
 
-class RuledOut(Part):
+class RuledOut(DiagnosisPart):
     """An explanation that the data speak against."""
 
     id: str
@@ -213,7 +213,7 @@ class RuledOut(Part):
     because: str
 
 
-class Watch(Part):
+class Watch(DiagnosisPart):
     """What to look at next time."""
 
     series: str
@@ -222,7 +222,7 @@ class Watch(Part):
     above: float | None = None
 
 
-class Curve(Part):
+class Curve(DiagnosisPart):
     """The return against env steps, for the small picture."""
 
     label: str
@@ -232,7 +232,7 @@ class Curve(Part):
     high: tuple[float, ...]
 
 
-class Facts(Part):
+class Facts(DiagnosisPart):
     """What the header says."""
 
     id: str
@@ -262,7 +262,7 @@ class Facts(Part):
     notes: tuple[str, ...] = ()
 
 
-class Checks(Part):
+class Checks(DiagnosisPart):
     """How many checks there were, and how they came out."""
 
     total: int
@@ -272,7 +272,7 @@ class Checks(Part):
     not_applicable: int
 
 
-class Diagnosis(Part):
+class Diagnosis(DiagnosisPart):
     """Everything that can be said about a group of runs from its files."""
 
     schema_version: int = SCHEMA_VERSION

@@ -4,7 +4,7 @@ from typing import Final
 
 from rlclinic.actions import Action
 from rlclinic.comparison.models import Interval
-from rlclinic.comparison.regression import FEWEST_TO_PASS, Baseline, Decision, Look, Outcome, Power
+from rlclinic.comparison.regression import FEWEST_TO_PASS, Baseline, Decision, GateOutcome, Look, Power
 from rlclinic.report.comparison import points, signed, times
 from rlclinic.report.document import Block, Rows, Tone, Verdict
 from rlclinic.report.format import listed, number, percent, plural
@@ -17,7 +17,7 @@ TONES: Final[dict[str, Tone]] = {"passed": "good", "regression": "bad"}
 class Rule(ResultPart):
     """How the candidate is judged."""
 
-    outcome: Outcome
+    outcome: GateOutcome
     margin: float
     alpha: float
     looks: int

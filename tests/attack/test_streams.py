@@ -10,7 +10,7 @@ from rlclinic.runs.database.index import Index
 from rlclinic.runs.store import Store
 from rlclinic.serve.http import feeds
 from rlclinic.serve.http.feeds import Feeds
-from rlclinic.serve.http.watch_store import Watch
+from rlclinic.serve.http.watch_store import StoreWatch
 from tests.ops.recorded import record_group
 from tests.serve.mcp.stores import ran
 
@@ -29,7 +29,7 @@ def test_two_hundred_followers_of_a_run_share_one_look_and_all_hear_of_a_row(tmp
     monkeypatch.setattr(Feeds, "_look", look)
 
     async def follow() -> None:
-        news = Feeds(index, Watch(index, 0.05), 0.05)
+        news = Feeds(index, StoreWatch(index, 0.05), 0.05)
         followers = [news.follow(group.runs) for _ in range(200)]
         task = asyncio.create_task(news.run())
         await asyncio.sleep(0.3)
@@ -61,7 +61,7 @@ def test_a_listener_that_does_not_read_is_let_go(tmp_path: Path, monkeypatch: py
     index.refresh()
 
     async def listen() -> None:
-        news = Feeds(index, Watch(index, 0.05), 0.05)
+        news = Feeds(index, StoreWatch(index, 0.05), 0.05)
         slow = await news.listen()
         change: Any = {"runs": {"a": "running"}, "groups": {}}
         for _ in range(5):

@@ -58,7 +58,7 @@ def spread_out(centre: float, n: int, seed: int = 0, width: float = 0.15) -> lis
     return [float(centre * math.exp(width * rng.normal())) for _ in range(n)]
 
 
-def decide(before: Baseline, after: Baseline, outcome: regression.Outcome = "steps", margin: float = 0.1) -> regression.Look:
+def decide(before: Baseline, after: Baseline, outcome: regression.GateOutcome = "steps", margin: float = 0.1) -> regression.Look:
     rule = regression.gate(before, outcome, margin, 0.05, 1, len(after.seeds))
     return regression.judge(before, after, rule, 1)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from rlclinic.diagnosis.checkpoints import files, measures
 from rlclinic.diagnosis.checkpoints.files import Saved
-from rlclinic.diagnosis.findings import Finding, Part, Severity, Unassessable
+from rlclinic.diagnosis.findings import DiagnosisPart, Finding, Severity, Unassessable
 from rlclinic.diagnosis.registry import Rule
 from rlclinic.errors import RunError
 from rlclinic.runs.history import History
@@ -124,7 +124,7 @@ def put(subject: Subject) -> list[Finding]:
 # ── the numbers themselves ──
 
 
-class LayerView(Part):
+class LayerView(DiagnosisPart):
     """One tensor of the newest checkpoint."""
 
     name: str
@@ -141,7 +141,7 @@ class LayerView(Part):
     """Units of the layer."""
 
 
-class Inspection(Part):
+class Inspection(DiagnosisPart):
     """What a run's newest checkpoint holds."""
 
     run: str

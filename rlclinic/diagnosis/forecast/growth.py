@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from rlclinic.diagnosis import columns
-from rlclinic.diagnosis.findings import Part
+from rlclinic.diagnosis.findings import DiagnosisPart
 from rlclinic.runs.history import History, Series
 
 QUANTILES: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
@@ -23,7 +23,7 @@ FEWEST: Final = 8
 """A percentile among fewer runs than this would say more than is known."""
 
 
-class Chart(Part):
+class Chart(DiagnosisPart):
     """Quantiles of the training return by env steps, over healthy runs."""
 
     env: str

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from rlclinic.diagnosis import columns
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.findings import Part
+from rlclinic.diagnosis.findings import DiagnosisPart
 from rlclinic.diagnosis.forecast.features import FEATURES, features
 from rlclinic.diagnosis.registry import percent, say
 from rlclinic.diagnosis.signals import off_policy
@@ -126,7 +126,7 @@ def shipped() -> Model:
     return Model.read(json.loads((files("rlclinic.diagnosis.forecast") / "forecast.json").read_text("utf-8")))
 
 
-class Forecast(Part):
+class Forecast(DiagnosisPart):
     """What is to be expected of one run."""
 
     run: str

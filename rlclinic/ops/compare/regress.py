@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from rlclinic import plain_files, trust
 from rlclinic.actions import Action, Argument
 from rlclinic.comparison import power, regression
-from rlclinic.comparison.regression import Baseline, Decision, Gate, Look, Outcome
+from rlclinic.comparison.regression import Baseline, Decision, Gate, GateOutcome, Look
 from rlclinic.comparison.sides import Side
 from rlclinic.config.overrides import set_values
 from rlclinic.errors import DiskFailed, NotFound, UsageError
@@ -21,7 +21,7 @@ from rlclinic.launch.batch import RESTARTS, check_ended
 from rlclinic.ops.runs import targets
 from rlclinic.ops.train.plan import ASK_ABOVE_ENV_STEPS, TrainPlan, check_installed
 from rlclinic.ops.train.requests import TrainRequest
-from rlclinic.ops.train.run import Watch, train
+from rlclinic.ops.train.run import TrainingWatch, train
 from rlclinic.report.format import percent, short
 from rlclinic.report.gate import BaselineSaved, Needed, Regression, Rule
 from rlclinic.runs import questions, trials
@@ -51,7 +51,7 @@ def regress(
     candidate: str,
     runs_dir: Path = Path("runs"),
     *,
-    outcome: Outcome | None = None,
+    outcome: GateOutcome | None = None,
     margin: float | None = None,
     alpha: float = 0.05,
     looks: int = LOOKS,
@@ -60,7 +60,7 @@ def regress(
     changes: Sequence[str] = (),
     threshold: float | None = None,
     mapping: Sequence[str] = (),
-    watch: Watch | None = None,
+    watch: TrainingWatch | None = None,
     say: Say | None = None,
     confirm: Confirm | None = None,
 ) -> Regression:
@@ -121,7 +121,7 @@ def _ask(side: Side, rule: Gate, confirm: Confirm | None) -> None:
 
 
 def _judge_once(
-    baseline: str, kept: Baseline, candidate: str, found: Baseline, outcome: Outcome, margin: float | None, alpha: float
+    baseline: str, kept: Baseline, candidate: str, found: Baseline, outcome: GateOutcome, margin: float | None, alpha: float
 ) -> Regression:
     rule = regression.gate(kept, outcome, margin, alpha, 1, max(len(found.seeds), 1))
     look = regression.judge(kept, found, rule, 1)
@@ -136,7 +136,7 @@ def _train_and_judge(
     rule: Gate,
     runs_dir: Path,
     seed0: int | None,
-    watch: Watch | None,
+    watch: TrainingWatch | None,
     say: Say,
 ) -> Regression:
     """Train a batch of fresh seeds, look, and go on until it is decided or the looks are used up."""

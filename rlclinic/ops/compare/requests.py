@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rlclinic.comparison.regression import Outcome
+from rlclinic.comparison.regression import GateOutcome
 from rlclinic.ops.request import MAP, SET, STEPS, Cli, EnvSteps, Http, Mcp, Request
 
 
@@ -38,7 +38,7 @@ class RegressRequest(Request):
     """A file made by --save-baseline, a group, a run or a folder."""
     candidate: Annotated[str | None, Cli(argument=True, complete="run")] = None
     """A group, run or folder; or a config (CartPole-v1:ppo, FILE.yaml, git:REV:FILE.yaml), which is trained."""
-    outcome: Outcome | None = None
+    outcome: GateOutcome | None = None
     """What must not get worse (steps where a threshold is reached)."""
     margin: float | None = None
     """The loss that may pass: 0.1 (10 %) of returns and successes, 0.43 of steps and seconds, which 32 seeds can tell."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from rlclinic.errors import RlclinicError
-from rlclinic.ops.runs.ranking import Outcome, outcome
+from rlclinic.ops.runs.ranking import RankedGroup, outcome
 from rlclinic.report.format import number, plural, short
 from rlclinic.report.models import Comparable, Difference
 from rlclinic.runs import fingerprint, history
@@ -37,7 +37,7 @@ _NOT_COMPARED: Final = (
 _RETURNS: Final = ("val/roll/ep_rew_mean", "train/roll/ep_rew_mean")
 
 
-def best(owner: Group, histories: Sequence[History], others: Sequence[Outcome] | None = None) -> Comparable | None:
+def best(owner: Group, histories: Sequence[History], others: Sequence[RankedGroup] | None = None) -> Comparable | None:
     """The best other group of the owner's environment and algorithm, if it did better than the owner.
 
     `others` are the groups of that kind, where somebody knows them already.
@@ -46,7 +46,7 @@ def best(owner: Group, histories: Sequence[History], others: Sequence[Outcome] |
     return None if top is None else _compared(top, owner, histories)
 
 
-def best_of(owner: Group, others: Sequence[Outcome]) -> Outcome | None:
+def best_of(owner: Group, others: Sequence[RankedGroup]) -> RankedGroup | None:
     """The best of the others, if it did better than the owner."""
     ours = outcome(owner)
     if ours.seeds and ours.kept == ours.seeds:
@@ -74,7 +74,7 @@ def is_readable(group: Group) -> bool:
         return False
 
 
-def _compared(top: Outcome, owner: Group, histories: Sequence[History]) -> Comparable:
+def _compared(top: RankedGroup, owner: Group, histories: Sequence[History]) -> Comparable:
     theirs = _read_group(top.group.path, fingerprint.of(top.group))
     # What another framework's log does not say is unknown, and no difference.
     partial = bool(owner.record.get("source") or top.group.record.get("source"))
@@ -98,7 +98,7 @@ def _read_group(path: Path, _mark: str) -> list[History]:
     return [history.of_run(run) for run in Group(path).runs]
 
 
-def _describe(top: Outcome, apart: Sequence[Difference], parts_at: float | None) -> str:
+def _describe(top: RankedGroup, apart: Sequence[Difference], parts_at: float | None) -> str:
     reached = f"{top.reached} of {plural(top.seeds, 'seed')} reached the threshold" if top.group.threshold is not None else ""
     facts = [reached, f"return {number(top.score)}" if top.score is not None else ""]
     facts.append("the same settings" if not apart else f"{plural(len(apart), 'setting')} differ" + ("s" if len(apart) == 1 else ""))

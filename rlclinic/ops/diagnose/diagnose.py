@@ -17,7 +17,7 @@ from rlclinic.diagnosis.witness import join
 from rlclinic.errors import DiskFailed, RlclinicError, RunError, UsageError
 from rlclinic.ops.diagnose import advice, best_group, bug_locations, possible_causes, rule_selection, watch_list, witness
 from rlclinic.ops.diagnose.rule_selection import Chosen
-from rlclinic.ops.runs.ranking import Outcome
+from rlclinic.ops.runs.ranking import RankedGroup
 from rlclinic.report import evidence, group
 from rlclinic.report.models import DiagnosisReport, Recommendation, TopFinding
 from rlclinic.runs import disk, env_code, history
@@ -90,7 +90,7 @@ def examine(
     histories: Sequence[History],
     target: str,
     chosen: Chosen | None = None,
-    others: Sequence[Outcome] | None = None,
+    others: Sequence[RankedGroup] | None = None,
     *,
     seen: "witness.Seen | None" = None,
     beside: "witness.Seen | None" = None,

@@ -7,7 +7,7 @@ from rlclinic.runs import coerce, status_file
 from rlclinic.runs.record import Group
 
 
-class Outcome:
+class RankedGroup:
     """How a group did: of each seed, the env step at which it reached the threshold, its last evaluation, and whether it was lost."""
 
     def __init__(self, group: Group, seeds: Sequence[tuple[float | None, float | None, bool]]) -> None:
@@ -25,7 +25,9 @@ class Outcome:
         """Larger is better: the share of seeds that reached the threshold and kept it, how soon, and the last evaluation."""
 
 
-def outcome(group: Group) -> Outcome:
+def outcome(group: Group) -> RankedGroup:
     """How a group did, from its status files alone: cheap enough to ask of every group of a store."""
     states = [status_file.raw(run.path) for run in group.runs]
-    return Outcome(group, [(coerce.real(state.threshold_reached_at), coerce.real(state.eval_mean), state.lost is True) for state in states])
+    return RankedGroup(
+        group, [(coerce.real(state.threshold_reached_at), coerce.real(state.eval_mean), state.lost is True) for state in states]
+    )

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import ColumnElement, Row, Select, Table, and_, func, or_, select
 
 from rlclinic.errors import UsageError
-from rlclinic.ops.runs.ranking import Outcome
+from rlclinic.ops.runs.ranking import RankedGroup
 from rlclinic.ops.runs.requests import MOST_ROWS
 from rlclinic.report.models import Result, ResultPart, State
 from rlclinic.runs.database.index import Index, Refreshed
@@ -183,7 +183,7 @@ def facets(index: Index) -> Facets:
     return Facets(envs=counts["env"], algos=counts["algo"], states=counts["state"], tags=tags)
 
 
-def outcomes(index: Index, env: str, algo: str) -> list[Outcome]:
+def outcomes(index: Index, env: str, algo: str) -> list[RankedGroup]:
     """How every group of an environment and algorithm did, without looking at a single folder."""
     columns = (RUN.c.group_id, RUN.c.threshold_reached_at, RUN.c.eval_mean, RUN.c.lost)
     asked = select(*columns).where(RUN.c.env == env, RUN.c.algo == algo)
@@ -192,7 +192,7 @@ def outcomes(index: Index, env: str, algo: str) -> list[Outcome]:
         for group, reached, final, lost in connection.execute(asked):
             if group is not None:
                 by_group.setdefault(group, []).append((reached, final, bool(lost)))
-    return [Outcome(Group(index.store.root / GROUPS / id), seeds) for id, seeds in by_group.items()]
+    return [RankedGroup(Group(index.store.root / GROUPS / id), seeds) for id, seeds in by_group.items()]
 
 
 def reindex(runs_dir: Path = Path("runs"), *, full: bool = True) -> IndexStatus:

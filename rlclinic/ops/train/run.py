@@ -4,7 +4,7 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Final, TypedDict
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.errors import RlclinicError
 from rlclinic.launch import batch
@@ -21,7 +21,7 @@ from rlclinic.runs.store import Store
 LINT_SECONDS: Final = 5.0
 """How long an own environment may be looked at before it is trained on: three of them are for starting Python."""
 MOST_FINDINGS: Final = 6
-Watch = Callable[[LiveGroup], None]
+TrainingWatch = Callable[[LiveGroup], None]
 Say = Callable[[str], None]
 
 
@@ -33,7 +33,7 @@ class Placement(TypedDict):
     resume: bool
 
 
-def train(plan: TrainPlan, watch: Watch | None = None, say: Say | None = None, *, restarts: int = 0) -> TrainResult:
+def train(plan: TrainPlan, watch: TrainingWatch | None = None, say: Say | None = None, *, restarts: int = 0) -> TrainResult:
     """Carry out a plan. `watch` is shown the group several times a second, `say` gets remarks.
 
     SIGINT and SIGTERM: the first lets every run write a checkpoint and stop, the second kills them. `restarts`: how often runs whose
@@ -71,11 +71,13 @@ def examine_own_environment(plan: TrainPlan, say: Say | None = None) -> tuple[Fi
             tell(f"         fix: {finding.remedies[0].text}")
     if findings:
         more = len(findings) - MOST_FINDINGS
-        tell(f"         {f'{more} more: ' if more > 0 else ''}{Action('lint', env=config.id)}; not to be asked: --no-lint-env")
+        tell(f"         {f'{more} more: ' if more > 0 else ''}{Action('lint', env=config.id)}; not to be asked: {Argument('no_lint_env')}")
     return findings
 
 
-def carry_out(plan: TrainPlan, group: Group, runs: Sequence[Run], watch: Watch | None = None, say: Say | None = None) -> TrainResult:
+def carry_out(
+    plan: TrainPlan, group: Group, runs: Sequence[Run], watch: TrainingWatch | None = None, say: Say | None = None
+) -> TrainResult:
     """Train runs of a group that was created before (`create_group`), to the report."""
     with signals.caught_signals() as caught:
         return _train_runs(plan, group, runs, caught, watch, say, 0)
@@ -86,7 +88,7 @@ def _train_runs(
     group: Group,
     runs: Sequence[Run],
     caught: list[signal.Signals],
-    watch: Watch | None,
+    watch: TrainingWatch | None,
     say: Say | None,
     restarts: int,
 ) -> TrainResult:
@@ -110,7 +112,7 @@ def _place(plan: TrainPlan, runs: Sequence[Run]) -> Placement:
 class _Observer:
     """Shows a group to whoever watches, and says once what was decided about its engine."""
 
-    def __init__(self, group: Group, watch: Watch, say: Say | None) -> None:
+    def __init__(self, group: Group, watch: TrainingWatch, say: Say | None) -> None:
         self._group, self._watch, self._say = group, watch, say
         self._pace, self._engine_said = Pace(), say is None
 

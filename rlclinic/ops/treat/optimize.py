@@ -28,7 +28,7 @@ VARIANT: Final = "tuned"
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
 _SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
 _CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})")
-Watch = Callable[[Progress], None]
+SearchWatch = Callable[[Progress], None]
 
 
 class SearchPlan(Result):
@@ -84,7 +84,7 @@ def optimize(
     request: OptimizeRequest,
     *,
     until: str | None = None,
-    watch: Watch | None = None,
+    watch: SearchWatch | None = None,
     say: Say | None = None,
     stop: Callable[[], bool] | None = None,
     cores: int | None = None,
@@ -98,7 +98,7 @@ def resume(
     runs_dir: Path = Path("runs"),
     *,
     until: str | None = None,
-    watch: Watch | None = None,
+    watch: SearchWatch | None = None,
     say: Say | None = None,
     stop: Callable[[], bool] | None = None,
     cores: int | None = None,
@@ -112,7 +112,7 @@ def _carry_out(
     store: Store,
     ledger: Ledger,
     until: str | None,
-    watch: Watch | None,
+    watch: SearchWatch | None,
     say: Say | None,
     stop: Callable[[], bool] | None,
     cores: int | None,

@@ -22,9 +22,9 @@ from rlclinic.runs.store import Store
 from rlclinic.treatment.race import conduct, power
 from rlclinic.treatment.race.models import Race, RaceEvent, RacePlan
 from rlclinic.treatment.race.power import RacePower
-from rlclinic.treatment.trial.models import Outcome
+from rlclinic.treatment.trial.models import TrialOutcome
 
-Watch = Callable[[RaceEvent], None]
+RaceWatch = Callable[[RaceEvent], None]
 
 
 class RacePreview(Result):
@@ -33,7 +33,7 @@ class RacePreview(Result):
     question: str
     arms: dict[str, list[str]]
     """By arm: what sets it apart."""
-    outcome: Outcome
+    outcome: TrialOutcome
     power: RacePower
     first_env_steps: int | None
     """Of the first round, in which all arms train."""
@@ -140,7 +140,7 @@ def _warnings(planned: RacePlan) -> list[str]:
     return []
 
 
-def run_race(preview: RacePreview, runs_dir: Path = Path("runs"), watch: Watch | None = None, jobs: int | None = None) -> RaceResult:
+def run_race(preview: RacePreview, runs_dir: Path = Path("runs"), watch: RaceWatch | None = None, jobs: int | None = None) -> RaceResult:
     """Carry out a plan to its ranking. SIGINT and SIGTERM let the runs write checkpoints; `resume_race` goes on."""
     store = Store(runs_dir)
     cores = jobs or usable_cores()
@@ -153,14 +153,14 @@ def extend_race(request: RaceRequest) -> Race:
     return conduct.extend_race(Store(request.runs_dir), request.extend or "@last", request.seeds or EXTENSION_SEEDS)
 
 
-def resume_race(id: str = "@last", runs_dir: Path = Path("runs"), watch: Watch | None = None, jobs: int | None = None) -> RaceResult:
+def resume_race(id: str = "@last", runs_dir: Path = Path("runs"), watch: RaceWatch | None = None, jobs: int | None = None) -> RaceResult:
     """Go on with a race that was interrupted or killed; its ranking is the one that it would have had. One that ended is shown."""
     store = Store(runs_dir)
     known, cores = conduct.load_race(store, id).id, jobs or usable_cores()
     return _carry_out(store, watch, lambda progress, stop: conduct.resume(store, known, progress=progress, cores=cores, stop=stop), known)
 
 
-def _carry_out(store: Store, watch: Watch | None, work: Callable[[Watch, StopRequests], Race], known: str = "@last") -> RaceResult:
+def _carry_out(store: Store, watch: RaceWatch | None, work: Callable[[RaceWatch, StopRequests], Race], known: str = "@last") -> RaceResult:
     begun = [known]
 
     def progress(event: RaceEvent) -> None:

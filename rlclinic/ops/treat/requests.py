@@ -23,11 +23,11 @@ from rlclinic.ops.request import (
     as_changes,
     combine_values,
 )
-from rlclinic.treatment.optimize.ledger import Outcome as SearchOutcome
+from rlclinic.treatment.optimize.ledger import SearchOutcome
 from rlclinic.treatment.race.models import RaceOutcome
 from rlclinic.treatment.race.rule import PER_ROUND, ROUNDS
 from rlclinic.treatment.sensitivity.study import FACTORS, SEEDS, Scope
-from rlclinic.treatment.trial.models import Outcome
+from rlclinic.treatment.trial.models import TrialOutcome
 from rlclinic.treatment.trial.sequential import RuleName
 
 RESUME = Http(max_length=64)
@@ -129,7 +129,7 @@ class TrialRequest(Request):
     """An adopted variant (or trial) without each of its changes."""
     resume: Annotated[str | None, Cli(metavar="TRIAL"), RESUME, Mcp(doc="Trial to go on with.")] = None
     """Go on with a trial that was interrupted or killed."""
-    outcome: Annotated[Outcome | None, Http(), Mcp(doc="What decides; steps if a threshold is known.")] = None
+    outcome: Annotated[TrialOutcome | None, Http(), Mcp(doc="What decides; steps if a threshold is known.")] = None
     """What decides (steps to the threshold, where one is known)."""
     looks: Annotated[int, Http(ge=1, le=8), Mcp(doc="", ge=1, le=20)] = 4
     """At most so many looks."""

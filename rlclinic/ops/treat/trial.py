@@ -22,7 +22,7 @@ from rlclinic.report.trial import write
 from rlclinic.runs import trials
 from rlclinic.runs.store import Store
 from rlclinic.treatment.trial import conduct, power, questions
-from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Event, Outcome, PlanRow, Power, Trial, TrialPlan
+from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Event, PlanRow, Power, Trial, TrialOutcome, TrialPlan
 
 __all__ = [
     "Preview",
@@ -40,7 +40,7 @@ __all__ = [
 EXTENSION_SEEDS = 16
 HOPELESS = 0.05
 """Power below which a trial is not worth its steps."""
-Watch = Callable[[Event], None]
+TrialWatch = Callable[[Event], None]
 
 
 class Preview(Result):
@@ -51,7 +51,7 @@ class Preview(Result):
     """What the control is."""
     arms: dict[str, list[str]]
     """Changes by treatment arm."""
-    outcome: Outcome
+    outcome: TrialOutcome
     power: Power
     max_env_steps: int | None
     likely_env_steps: int | None
@@ -153,7 +153,7 @@ def _check_thresholds(request: TrialRequest, unknown: list[str]) -> None:
         )
 
 
-def _usual_outcome(resolved: Resolved, threshold: float | None) -> Outcome:
+def _usual_outcome(resolved: Resolved, threshold: float | None) -> TrialOutcome:
     """Steps to the threshold where there is one; the final return where runs get there and lose it again."""
     if threshold is None:
         return "return"
@@ -216,7 +216,7 @@ def _warnings(plan: TrialPlan, power: Power) -> list[str]:
     return found
 
 
-def run_trial(preview: Preview, runs_dir: Path = Path("runs"), watch: Watch | None = None, jobs: int | None = None) -> TrialResult:
+def run_trial(preview: Preview, runs_dir: Path = Path("runs"), watch: TrialWatch | None = None, jobs: int | None = None) -> TrialResult:
     """Carry out a plan to its verdict. SIGINT and SIGTERM let the runs write checkpoints; `resume_trial` goes on."""
     store = Store(runs_dir)
     return _carry_out(
@@ -230,7 +230,7 @@ def extend_trial(request: TrialRequest) -> Trial:
     return conduct.extend(Store(request.runs_dir), request.extend or "@last", request.seeds or EXTENSION_SEEDS)
 
 
-def resume_trial(tid: str, runs_dir: Path = Path("runs"), watch: Watch | None = None, jobs: int | None = None) -> TrialResult:
+def resume_trial(tid: str, runs_dir: Path = Path("runs"), watch: TrialWatch | None = None, jobs: int | None = None) -> TrialResult:
     """Go on with a trial that was interrupted or killed; its verdict is the one that it would have had."""
     store = Store(runs_dir)
     return _carry_out(store, watch, lambda progress, stop: conduct.resume(store, tid, progress=progress, cores=_cores(jobs), stop=stop))
@@ -240,7 +240,7 @@ def _cores(jobs: int | None) -> int:
     return jobs or usable_cores()
 
 
-def _carry_out(store: Store, watch: Watch | None, work: "Callable[[Watch, StopRequests], Trial]") -> TrialResult:
+def _carry_out(store: Store, watch: TrialWatch | None, work: "Callable[[TrialWatch, StopRequests], Trial]") -> TrialResult:
     seen: list[str] = []
 
     def progress(event: Event) -> None:

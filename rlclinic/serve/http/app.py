@@ -30,7 +30,7 @@ from rlclinic.serve.http.security.guard import Guard
 from rlclinic.serve.http.security.projects import Projects
 from rlclinic.serve.http.security.tokens import Tokens
 from rlclinic.serve.http.settings import FOLDER, Settings
-from rlclinic.serve.http.watch_store import Watch
+from rlclinic.serve.http.watch_store import StoreWatch
 from rlclinic.serve.web import routes
 
 DISPATCH_SECONDS: Final = 2.0
@@ -86,7 +86,7 @@ def _app_over(store: Store, chosen: Settings, tokens: Tokens, middleware: list[M
     """An app over one store; `folder` is that of its project."""
     index = Index(store)
     index.refresh()
-    watch = Watch(index, chosen.refresh_seconds)
+    watch = StoreWatch(index, chosen.refresh_seconds)
     feeds = Feeds(index, watch, chosen.follow_seconds)
     here = Context(store, chosen, index, tokens, Answers(index, _version()), watch, PeerTable(index), feeds, TableSource(index))
 

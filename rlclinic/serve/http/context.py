@@ -24,7 +24,7 @@ from rlclinic.serve.http.feeds import Feeds
 from rlclinic.serve.http.peers import PeerTable
 from rlclinic.serve.http.security.tokens import Principal, Tokens
 from rlclinic.serve.http.settings import Settings
-from rlclinic.serve.http.watch_store import Watch
+from rlclinic.serve.http.watch_store import StoreWatch
 
 SELECTOR: Final = r"^[A-Za-z0-9@][A-Za-z0-9._@~-]{0,80}$"
 """An id, a unique beginning, or @last, @last~1, @best, @running. No path is one."""
@@ -41,7 +41,7 @@ class Context:
     index: Index
     tokens: Tokens
     answers: cache.Answers
-    watch: Watch
+    watch: StoreWatch
     peers: PeerTable
     feeds: Feeds
     tables: TableSource

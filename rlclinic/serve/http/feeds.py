@@ -13,7 +13,7 @@ from rlclinic.runs import status_file
 from rlclinic.runs.database.index import Index
 from rlclinic.runs.database.schema import GROUP, RUN
 from rlclinic.runs.record import METRICS, Run
-from rlclinic.serve.http.watch_store import Watch
+from rlclinic.serve.http.watch_store import StoreWatch
 
 STATE_SECONDS: Final = 2.0
 """How often the states of live runs are read: a process that is killed changes no file."""
@@ -50,7 +50,7 @@ class _Seen(NamedTuple):
 class Feeds:
     """Everybody who waits. Those that are gone are forgotten with the objects that they held."""
 
-    def __init__(self, index: Index, watch: Watch, seconds: float) -> None:
+    def __init__(self, index: Index, watch: StoreWatch, seconds: float) -> None:
         self._index, self._watch, self._seconds = index, watch, seconds
         self._followers: weakref.WeakSet[Follower] = weakref.WeakSet()
         self._listeners: weakref.WeakSet[Listener] = weakref.WeakSet()

@@ -7,7 +7,7 @@ from typing import Final
 
 from starlette.concurrency import run_in_threadpool
 
-from rlclinic.ops.runs.ranking import Outcome
+from rlclinic.ops.runs.ranking import RankedGroup
 from rlclinic.ops.runs.search import outcomes
 from rlclinic.runs.database.index import Index
 
@@ -19,7 +19,7 @@ SECONDS: Final = 5.0
 class Peers:
     """How the groups of one environment and algorithm did."""
 
-    outcomes: list[Outcome]
+    outcomes: list[RankedGroup]
     mark: str
     """Another text when another group is the best: part of what a diagnosis was made from."""
     asked: float

@@ -19,7 +19,7 @@ _LEADER: Final = "watch.lock"
 _log = logging.getLogger("rlclinic.http")
 
 
-class Watch:
+class StoreWatch:
     """Looks for changed run folders. Of several workers one does; all see what it found, through the database."""
 
     def __init__(self, index: Index, seconds: float) -> None:

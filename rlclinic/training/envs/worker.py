@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Part:
+class EnvShare:
     """A run of neighbouring envs of one member."""
 
     member: int
@@ -35,14 +35,14 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Plan:
+class WorkerPlan:
     """All that a worker must know. Travels to it by pickle, the arrays' memory by its handle."""
 
     config: EnvConfig
     factory: making.Factory | None
     spec: EnvSpec | None
     """The registered env, in case that it was registered by the user's script and not by a module."""
-    parts: tuple[Part, ...]
+    parts: tuple[EnvShare, ...]
     memory: dict[str, tuple[Any, str, tuple[int, ...]]]
     """Name of an array in Rows, or "action": shared memory, dtype, shape."""
     masked: bool
@@ -57,7 +57,7 @@ class Reply:
     failed: tuple[tuple[int, str], ...] = ()
 
 
-def main(pipe: Connection, plan: Plan) -> None:
+def main(pipe: Connection, plan: WorkerPlan) -> None:
     """Obey ("reset", seeds, members to drop), ("step", members to drop) and ("close",) until the pipe closes, as it does with training."""
     # Ctrl-C reaches the whole process group; training decides what is to be done, not each worker.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -79,7 +79,7 @@ def main(pipe: Connection, plan: Plan) -> None:
 
 
 class _Crew:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: WorkerPlan) -> None:
         # What is named by its module is imported here again: that registers what it has by itself.
         if plan.spec is not None and ":" not in plan.config.id:
             gym.registry.setdefault(plan.spec.id, plan.spec)
@@ -87,7 +87,7 @@ class _Crew:
         arrays = views(plan.memory)
         self._action = arrays.pop("action")
         rows = Rows(**arrays)
-        self._lanes: dict[Part, tuple[Lanes, Rows]] = {}
+        self._lanes: dict[EnvShare, tuple[Lanes, Rows]] = {}
         for part in plan.parts:
             envs = [making.make_single(plan.config, plan.factory) for _ in range(part.first, part.stop)]
             obs, act = spaces.observations(envs[0].observation_space, name), spaces.actions(envs[0].action_space, name)
@@ -118,7 +118,7 @@ class _Crew:
                 self._drop(part)
         return Reply(ended, tuple(failed))
 
-    def _drop(self, *parts: Part) -> None:
+    def _drop(self, *parts: EnvShare) -> None:
         for part in parts:
             lanes, _ = self._lanes.pop(part)
             lanes.close()

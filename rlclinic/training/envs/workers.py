@@ -21,7 +21,7 @@ from rlclinic.training.data import info_columns
 from rlclinic.training.envs import making, worker
 from rlclinic.training.envs.spaces import Actions, Observations
 from rlclinic.training.envs.stepping import Rows
-from rlclinic.training.envs.worker import Part, Plan, Reply
+from rlclinic.training.envs.worker import EnvShare, Reply, WorkerPlan
 
 if TYPE_CHECKING:
     from rlclinic.config import EnvConfig
@@ -56,7 +56,7 @@ class Workers:
         self._crew: list[_Hand] = []
         try:
             for parts in _shares(shape, config.workers):
-                self._crew.append(_Hand(Plan(config, factory, spec, parts, memory, config.action_mask, once), self._name))
+                self._crew.append(_Hand(WorkerPlan(config, factory, spec, parts, memory, config.action_mask, once), self._name))
             for hand in self._crew:
                 self._hear(hand)
         except BaseException:
@@ -133,7 +133,7 @@ class Workers:
 class _Hand:
     """One worker process and the pipe to it."""
 
-    def __init__(self, plan: Plan, name: str) -> None:
+    def __init__(self, plan: WorkerPlan, name: str) -> None:
         self._parts, self._name = plan.parts, name
         self._gone = False
         self._killed_for: str | None = None
@@ -146,7 +146,7 @@ class _Hand:
         self._start(plan)
         far.close()
 
-    def _start(self, plan: Plan) -> None:
+    def _start(self, plan: WorkerPlan) -> None:
         by_name = plan.spec is not None and isinstance(plan.spec.entry_point, str)
         try:
             with _without_main() if by_name else nullcontext():
@@ -271,12 +271,12 @@ def _memory(observations: Observations, actions: Actions, shape: tuple[int, int]
     }
 
 
-def _shares(shape: tuple[int, int], workers: int) -> list[tuple[Part, ...]]:
+def _shares(shape: tuple[int, int], workers: int) -> list[tuple[EnvShare, ...]]:
     """Split M x N rows into neighbouring shares, so that a worker's death touches as few members as possible."""
     members, n_envs = shape
     edges = np.linspace(0, members * n_envs, workers + 1).round().astype(int)
     shares = []
     for low, high in itertools.pairwise(edges.tolist()):
         touched = range(low // n_envs, -(-high // n_envs))
-        shares.append(tuple(Part(m, max(low - m * n_envs, 0), min(high - m * n_envs, n_envs)) for m in touched))
+        shares.append(tuple(EnvShare(m, max(low - m * n_envs, 0), min(high - m * n_envs, n_envs)) for m in touched))
     return [parts for parts in shares if parts]

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rlclinic.config import Config, from_record
 
-Outcome = Literal["steps", "return", "wall", "stability"]
+SearchOutcome = Literal["steps", "return", "wall", "stability"]
 Kind = Literal["baseline", "screen", "settle", "improve", "confirm"]
 State = Literal["running", "interrupted", "finished"]
 Source = Literal["start", "prescription", "merged", "computed", "neighbour", "search"]
@@ -128,7 +128,7 @@ class Ledger(BaseModel):
     target: str
     env_id: str
     algo: str
-    outcome: Outcome
+    outcome: SearchOutcome
     budget: int
     """Env steps that everything together may take, confirmations included."""
     alpha: float

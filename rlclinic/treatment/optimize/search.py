@@ -21,7 +21,7 @@ from rlclinic.runs.history import History, of_run
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 from rlclinic.treatment.optimize import blind_search, budget, candidates, confirm
-from rlclinic.treatment.optimize.ledger import Best, Entry, Kind, Ledger, Outcome, Round
+from rlclinic.treatment.optimize.ledger import Best, Entry, Kind, Ledger, Round, SearchOutcome
 from rlclinic.treatment.optimize.pruning import Pruner
 from rlclinic.treatment.optimize.scores import better, measure_entry, pool, rank
 from rlclinic.treatment.prescription import recorded_effects
@@ -54,7 +54,7 @@ class Request:
     target: str
     config: Config
     budget: int
-    outcome: Outcome = "steps"
+    outcome: SearchOutcome = "steps"
     alpha: float = 0.05
     run_env_steps: int | None = None
     own_group: Group | None = None
@@ -109,7 +109,7 @@ def begin(store: Store, request: Request, id: str | None = None) -> Ledger:
     return ledger
 
 
-def prepare(config: Config, length: int, outcome: Outcome) -> Config:
+def prepare(config: Config, length: int, outcome: SearchOutcome) -> Config:
     """The config as the search trains it: that long, evaluated often enough, and ended at the threshold where steps count."""
     record = to_record(config)
     every = min(config.run.eval_every_env_steps or length, max(1, length // EVALUATIONS))

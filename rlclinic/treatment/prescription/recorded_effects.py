@@ -48,7 +48,7 @@ _T80: Final = ((1, 3.08), (2, 1.89), (3, 1.64), (4, 1.53), (6, 1.44), (10, 1.37)
 """Student's t: half of the width of a central 80 % interval by degrees of freedom."""
 
 
-class Outcome(BaseModel):
+class RecordedOutcome(BaseModel):
     """What one trial showed of one change."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True)
@@ -73,7 +73,7 @@ class Outcome(BaseModel):
 class Effects:
     """Recorded outcomes, and what they forecast."""
 
-    def __init__(self, outcomes: Sequence[Outcome] = (), widths: Mapping[str, float] | None = None) -> None:
+    def __init__(self, outcomes: Sequence[RecordedOutcome] = (), widths: Mapping[str, float] | None = None) -> None:
         self.outcomes = tuple(outcomes)
         self.widths = dict(widths or {})
         """By measure: the deviations to each side that held four of five outcomes which were left out; Student's where nobody knows."""
@@ -110,7 +110,7 @@ class Effects:
             has_threshold=config.spec.threshold is not None,
         )
 
-    def deviation_of_one(self, own: Outcome, mean: float) -> float:
+    def deviation_of_one(self, own: RecordedOutcome, mean: float) -> float:
         """Deviation of the next trial from a forecast that rests on one own trial.
 
         As in a random-effects meta-analysis: the trial missed the change's mean by the deviation between trials, and so will the next;
@@ -137,9 +137,9 @@ class Effects:
             self._kin[kind] = Effects([outcome for outcome in self.outcomes if _replays(outcome.algo) == kind], self.widths)
         return self._kin[kind]
 
-    def predict(self, own: Sequence[Outcome], measure: str) -> tuple[float, float, int]:
+    def predict(self, own: Sequence[RecordedOutcome], measure: str) -> tuple[float, float, int]:
         """Mean and deviation of the next trial's outcome, and the degrees of freedom that the deviation rests on."""
-        groups: dict[str, list[Outcome]] = {}
+        groups: dict[str, list[RecordedOutcome]] = {}
         for outcome in self.outcomes:
             if outcome.measure == measure:
                 groups.setdefault(_key(outcome), []).append(outcome)
@@ -167,16 +167,16 @@ def _replays(algo: str) -> bool:
     return algo in ALGORITHMS and ALGORITHMS[algo].loop == "off_policy"
 
 
-def _key(each: Outcome) -> str:
+def _key(each: RecordedOutcome) -> str:
     return json.dumps([each.cause, sorted(each.changes.items())])
 
 
-def scaled(each: Outcome) -> float:
+def scaled(each: RecordedOutcome) -> float:
     """On the scale that is averaged: ratios by their logarithm."""
     return math.log(max(each.value, 1e-3)) if each.measure == "steps" else each.value
 
 
-def _within(groups: Iterable[Sequence[Outcome]], measure: str) -> tuple[float, int]:
+def _within(groups: Iterable[Sequence[RecordedOutcome]], measure: str) -> tuple[float, int]:
     """The deviation of trials of one change around its mean, pooled over changes and with what was assumed before."""
     squares, freedom = BELIEF * WITHIN[measure] ** 2, BELIEF
     for members in groups:
@@ -231,13 +231,13 @@ def load(store: Store | None, *, recorded: bool = True) -> Effects:
     return Effects(found, widths() if recorded else None)
 
 
-def shipped() -> list[Outcome]:
+def shipped() -> list[RecordedOutcome]:
     """The starting table; made by `python -m benchmarks.treatment.effects`."""
     return list(_shipped())
 
 
 @cache
-def _shipped() -> tuple[Outcome, ...]:
+def _shipped() -> tuple[RecordedOutcome, ...]:
     """Read once: every diagnosis asks for it."""
     return tuple(read(_table(), "rlclinic/treatment/prescription/recorded_effects.json"))
 
@@ -252,25 +252,25 @@ def _table() -> str:
     return (files("rlclinic.treatment.prescription") / "recorded_effects.json").read_text("utf-8")
 
 
-def read(text: str, name: str) -> list[Outcome]:
+def read(text: str, name: str) -> list[RecordedOutcome]:
     """A table of outcomes; UsageError if it is none."""
     try:
         record = json.loads(text)
         if record.get("schema_version", 0) > SCHEMA_VERSION:
             raise UsageError(f"{name} was written by a newer rlclinic.\n  Its forecasts cannot be read.\n  pip install -U rlclinic")
-        return [Outcome.model_validate(each) for each in record["outcomes"]]
+        return [RecordedOutcome.model_validate(each) for each in record["outcomes"]]
     except (ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
         raise UsageError(f"{name} is no table of outcomes: {error}\n  Make one: python -m benchmarks.treatment.effects") from None
 
 
-def write(path: Path, outcomes: Sequence[Outcome], about: str, widths: Mapping[str, float] | None = None) -> None:
+def write(path: Path, outcomes: Sequence[RecordedOutcome], about: str, widths: Mapping[str, float] | None = None) -> None:
     """Write a table of outcomes, one a line."""
     head = {"schema_version": SCHEMA_VERSION, "about": about, "widths": dict(widths or {})}
     lines = ",\n  ".join(json.dumps(outcome.model_dump()) for outcome in outcomes)
     path.write_text(json.dumps(head, indent=1)[:-2] + f',\n "outcomes": [\n  {lines}\n ]\n}}\n', encoding="utf-8")
 
 
-def of_trial(trial: trials.TrialRecord) -> list[Outcome]:
+def of_trial(trial: trials.TrialRecord) -> list[RecordedOutcome]:
     """What a finished trial says of each of its treatment arms; nothing while it runs, or where a command was tried."""
     if trial.verdict is None:
         return []
@@ -283,7 +283,9 @@ def of_trial(trial: trials.TrialRecord) -> list[Outcome]:
     return [each for each in found if each is not None]
 
 
-def _outcome(trial: trials.TrialRecord, control: Mapping[str, Any], arm: Mapping[str, Any], effect: Mapping[str, Any]) -> Outcome | None:
+def _outcome(
+    trial: trials.TrialRecord, control: Mapping[str, Any], arm: Mapping[str, Any], effect: Mapping[str, Any]
+) -> RecordedOutcome | None:
     before, after = control.get("config"), arm.get("config")
     if not isinstance(before, Mapping) or not isinstance(after, Mapping):
         return None
@@ -293,7 +295,7 @@ def _outcome(trial: trials.TrialRecord, control: Mapping[str, Any], arm: Mapping
     if measured is None or not changes:
         return None
     measure, value, low, high = measured
-    return Outcome(
+    return RecordedOutcome(
         trial=trial.id,
         cause=str(_cause(trial.context, str(effect.get("arm"))) or ANY),
         changes=changes,

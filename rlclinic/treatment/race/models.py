@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 from rlclinic.treatment.race.rule import Rule
 from rlclinic.treatment.trial.arms import Arm
-from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, ArmProgress, ArmResult, Outcome, Part, Range, State, TrialPlan
+from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, ArmProgress, ArmResult, Range, State, TrialOutcome, TrialPart, TrialPlan
 
 RaceOutcome = Literal["steps", "return", "success"]
 RaceVerdict = Literal["best", "less reliable", "several", "undecided"]
@@ -13,7 +13,7 @@ Shown = Literal["best", "among the best", "faster but less reliable", "worse", "
 SCHEMA_VERSION: Final = 1
 
 
-class RacePlan(Part):
+class RacePlan(TrialPart):
     """A race before it starts."""
 
     trial: TrialPlan
@@ -35,7 +35,7 @@ class RacePlan(Part):
         return self.trial.per_look
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> TrialOutcome:
         return self.trial.outcome
 
     @property
@@ -59,7 +59,7 @@ class RacePlan(Part):
         return batch * self.rounds if self.budget is None else min(batch * self.rounds, self.budget)
 
 
-class Round(Part):
+class Round(TrialPart):
     """One batch of some arms, and what it showed."""
 
     number: int
@@ -75,7 +75,7 @@ class Round(Part):
     seconds: float = 0.0
 
 
-class RankedArm(Part):
+class RankedArm(TrialPart):
     """One arm in the ranking."""
 
     place: int
@@ -101,7 +101,7 @@ class RankedArm(Part):
     """Seeds an arm, in all, at which it would probably be told from the first; where it was not."""
 
 
-class Race(Part):
+class Race(TrialPart):
     """A race and everything that came of it."""
 
     schema_version: int = SCHEMA_VERSION
@@ -112,7 +112,7 @@ class Race(Part):
     seconds: float = 0.0
     env_id: str
     algo: str
-    outcome: Outcome
+    outcome: TrialOutcome
     threshold: float | None
     alpha: float
     seed0: int
@@ -138,7 +138,7 @@ class Race(Part):
         return next(arm for arm in self.arms if arm.arm.name == name)
 
 
-class RaceEvent(Part):
+class RaceEvent(TrialPart):
     """What a race tells whoever watches: progress several times a second, and each round when it is over."""
 
     kind: Literal["started", "progress", "round"]

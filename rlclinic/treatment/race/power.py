@@ -13,7 +13,7 @@ import numpy as np
 from rlclinic import stats
 from rlclinic.treatment.race.models import RacePlan
 from rlclinic.treatment.race.rule import Rule
-from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Kind, Part
+from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Kind, TrialPart
 from rlclinic.treatment.trial.power import EFFECTS, measure_spread
 
 RACES: Final = 2_000
@@ -21,7 +21,7 @@ RANKS: Final = 0.955
 """Information that ranks keep of normal numbers."""
 
 
-class RacePower(Part):
+class RacePower(TrialPart):
     """What the race can see, by simulation."""
 
     kind: Kind

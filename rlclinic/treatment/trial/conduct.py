@@ -33,9 +33,9 @@ from rlclinic.treatment.trial.models import (
     EnvironmentResult,
     Event,
     Extension,
-    Outcome,
     Source,
     Trial,
+    TrialOutcome,
     TrialPlan,
 )
 from rlclinic.treatment.trial.running import Job, Progress
@@ -54,7 +54,7 @@ def plan(
     control: Arm,
     treatments: Sequence[Arm],
     *,
-    outcome: Outcome = "steps",
+    outcome: TrialOutcome = "steps",
     per_look: int = 8,
     looks: int = 4,
     alpha: float = 0.05,
@@ -201,7 +201,7 @@ def _check(control: Arm, treatments: Sequence[Arm], per_look: int, looks: int, a
         )
 
 
-def _check_outcome(outcome: Outcome, per_look: int) -> None:
+def _check_outcome(outcome: TrialOutcome, per_look: int) -> None:
     if outcome == "stability" and per_look < NORMAL_FROM:
         raise UsageError(
             "outcome stability with ",
@@ -212,7 +212,7 @@ def _check_outcome(outcome: Outcome, per_look: int) -> None:
 
 
 def _prepared(
-    arm: Arm, base: Config | None, outcome: Outcome, whole: bool, budget: int | None, device: str | None, threshold: float | None
+    arm: Arm, base: Config | None, outcome: TrialOutcome, whole: bool, budget: int | None, device: str | None, threshold: float | None
 ) -> Arm:
     """The arm as it is trained: budgets as asked, the control's task and evaluations, and an end where the outcome is known."""
     if arm.config is None or base is None:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from rlclinic.treatment.trial.arms import Arm
 from rlclinic.treatment.trial.sequential import Interval, Rule, RuleName
 
-Outcome = Literal["steps", "return", "success", "wall", "stability"]
+TrialOutcome = Literal["steps", "return", "success", "wall", "stability"]
 Verdict = Literal["adopt", "reject", "equivalent", "less reliable", "mixed", "undecided"]
 """`mixed`: of several environments, the change helps in at least one and hurts in at least one."""
 State = Literal["running", "interrupted", "finished"]
@@ -29,13 +29,13 @@ def _is_absent(value: Any) -> bool:
 _MODEL = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True)
 
 
-class Part(BaseModel):
+class TrialPart(BaseModel):
     """A piece of a trial."""
 
     model_config = _MODEL
 
 
-class Range(Part):
+class Range(TrialPart):
     """A number with its interval; None where it is not known, or has no end on that side."""
 
     value: float | None
@@ -49,7 +49,7 @@ def as_range(interval: Interval) -> Range:
     return Range(value=value, low=low, high=high)
 
 
-class Extension(Part):
+class Extension(TrialPart):
     """Seeds that were added after the last look."""
 
     seeds: int
@@ -58,7 +58,7 @@ class Extension(Part):
     """The first of them."""
 
 
-class Environment(Part):
+class Environment(TrialPart):
     """One of several environments of a trial: its arms as they are trained there, and what counts as getting there."""
 
     env_id: str
@@ -71,12 +71,12 @@ class Environment(Part):
     """The control's own run settings, before the trial changed some: put back when its winner is adopted."""
 
 
-class TrialPlan(Part):
+class TrialPlan(TrialPart):
     """A trial before it starts: arms, rule, outcome, seeds."""
 
     control: Arm
     treatments: tuple[Arm, ...]
-    outcome: Outcome = "steps"
+    outcome: TrialOutcome = "steps"
     looks: int = 4
     per_look: int = 8
     alpha: float = 0.05
@@ -169,7 +169,7 @@ class TrialPlan(Part):
         return list(range(start, start + self.per_look))
 
 
-class Observation(Part):
+class Observation(TrialPart):
     """How one run did, as far as the trial asks."""
 
     run: str
@@ -199,7 +199,7 @@ class Observation(Part):
         return None if self.lost else self.reached_at
 
 
-class ArmResult(Part):
+class ArmResult(TrialPart):
     """One arm with what it came to."""
 
     name: str
@@ -227,7 +227,7 @@ class ArmResult(Part):
     env_steps: int = 0
 
 
-class EnvironmentLook(Part):
+class EnvironmentLook(TrialPart):
     """One look at one of several environments."""
 
     env_id: str
@@ -237,7 +237,7 @@ class EnvironmentLook(Part):
     """By treatment arm: above the first it is shown to help there, below minus the second to hurt; they hold in all of them at once."""
 
 
-class Look(Part):
+class Look(TrialPart):
     """One look at the data."""
 
     number: int
@@ -259,7 +259,7 @@ class Look(Part):
     """Where there are several: each by itself."""
 
 
-class Guardrail(Part):
+class Guardrail(TrialPart):
     """Something that must not get worse while the outcome gets better."""
 
     name: str
@@ -269,7 +269,7 @@ class Guardrail(Part):
     z: float
 
 
-class Effect(Part):
+class Effect(TrialPart):
     """What one arm did against the control; intervals hold although the trial may have stopped early."""
 
     arm: str
@@ -304,7 +304,7 @@ class Effect(Part):
         return [guard.name for guard in self.guardrails if guard.worse]
 
 
-class EnvironmentResult(Part):
+class EnvironmentResult(TrialPart):
     """What a trial came to in one of its environments; intervals hold in all of them together."""
 
     env_id: str
@@ -316,7 +316,7 @@ class EnvironmentResult(Part):
     """Their verdicts say what was shown there: adopt that the arm helps, reject that it hurts, undecided that nothing was."""
 
 
-class Power(Part):
+class Power(TrialPart):
     """What the trial can see, by simulation."""
 
     kind: Kind = "time"
@@ -336,7 +336,7 @@ class Power(Part):
     """The spread is a guess: nothing was measured."""
 
 
-class PlanRow(Part):
+class PlanRow(TrialPart):
     """What a trial of so many seeds would see and cost."""
 
     seeds: int
@@ -349,7 +349,7 @@ class PlanRow(Part):
     max_seconds: float | None
 
 
-class Trial(Part):
+class Trial(TrialPart):
     """A trial and everything that came of it."""
 
     schema_version: int = SCHEMA_VERSION
@@ -361,7 +361,7 @@ class Trial(Part):
     env_id: str
     algo: str
     source: Source
-    outcome: Outcome
+    outcome: TrialOutcome
     threshold: float | None
     horizon: float | None = None
     """Env steps up to which all arms were compared."""
@@ -419,7 +419,7 @@ class Trial(Part):
         return max(self.effects, key=lambda effect: (effect.arm == self.winner, effect.z), default=None)
 
 
-class ArmProgress(Part):
+class ArmProgress(TrialPart):
     """How far one arm is in the present look."""
 
     name: str
@@ -434,7 +434,7 @@ class ArmProgress(Part):
     """Where there are several environments: the one that it is trained on."""
 
 
-class Event(Part):
+class Event(TrialPart):
     """What a trial tells whoever watches: progress several times a second, and each look when it is over."""
 
     kind: Literal["started", "progress", "look"]

@@ -13,7 +13,7 @@ from rlclinic.runs.outcome import ReturnSource, measure_log
 from rlclinic.runs.record import Run
 from rlclinic.runs.summary import FPS, PHASES
 from rlclinic.treatment.trial import sequential
-from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Guardrail, Observation, Outcome
+from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Guardrail, Observation, TrialOutcome
 from rlclinic.treatment.trial.sequential import Scores
 
 SUCCESS: Final = ("val/roll/success_rate", "train/roll/success_rate")
@@ -89,7 +89,7 @@ def _readings(table: Table, solved: bool) -> dict[str, float]:
     return found
 
 
-def scores(observations: Sequence[Observation], outcome: Outcome) -> Scores:
+def scores(observations: Sequence[Observation], outcome: TrialOutcome) -> Scores:
     """One number a run: lower is better, infinity for a run that never got there, failed, or has no finite number."""
     if outcome == "stability":
         return sequential.deviations(finals(observations))
@@ -120,13 +120,13 @@ def count_arrived(side: Sequence[Observation], control: Sequence[Observation], t
     return int((ours >= stats.find_collapse_bound(theirs)).sum())
 
 
-def _time(seen: Observation, outcome: Outcome) -> float | None:
+def _time(seen: Observation, outcome: TrialOutcome) -> float | None:
     if seen.reached_at is None:
         return None
     return seen.seconds if outcome == "wall" else float(seen.reached_at)
 
 
-def _loss(seen: Observation, outcome: Outcome) -> float | None:
+def _loss(seen: Observation, outcome: TrialOutcome) -> float | None:
     value = seen.success if outcome == "success" else seen.final
     return None if value is None else -value
 

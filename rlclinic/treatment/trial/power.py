@@ -18,7 +18,7 @@ import numpy as np
 
 from rlclinic import stats
 from rlclinic.treatment.trial import environments, sequential
-from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Kind, Outcome, PlanRow, Power, TrialPlan
+from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Kind, PlanRow, Power, TrialOutcome, TrialPlan
 from rlclinic.treatment.trial.sequential import Arrivals, Numbers, Rule
 
 EFFECTS: Final[dict[Kind, tuple[float, ...]]] = {"time": (0.5, 0.3, 0.1), "shift": (1.0, 0.7, 0.3), "spread": (0.75, 0.5, 0.25)}
@@ -61,7 +61,7 @@ def power(
     rule: Rule,
     steps: Sequence[float | None] = (),
     arms: int = 1,
-    outcome: Outcome = "steps",
+    outcome: TrialOutcome = "steps",
     horizon: float | None = None,
     effects: Sequence[float] | None = None,
 ) -> Power:

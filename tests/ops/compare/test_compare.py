@@ -149,7 +149,7 @@ def test_equal_configs_have_no_difference() -> None:
 
 
 def test_recorded_trials_are_counted(two: tuple[Group, Group], monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome = recorded_effects.Outcome(
+    outcome = recorded_effects.RecordedOutcome(
         trial="t111",
         cause="",
         changes={"algo.learning_rate": "up"},

@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def train(root: Path, watch: run.Watch | None = None, say: run.Say | None = None, **request: object) -> TrainResult:
+def train(root: Path, watch: run.TrainingWatch | None = None, say: run.Say | None = None, **request: object) -> TrainResult:
     asked = {"ref": "CartPole-v1:ppo_zoo", "max_env_steps": 1024, "jobs": 2, **request}
     return run.train(plan_training(TrainRequest(runs_dir=root, **asked)), watch, say)  # type: ignore[arg-type]
 

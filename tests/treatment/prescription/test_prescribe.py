@@ -19,7 +19,7 @@ from rlclinic.treatment.prescription import doses
 from rlclinic.treatment.prescription.group_numbers import Chart
 from rlclinic.treatment.prescription.prescribe import accepted, make_prescriptions, stand_in
 from rlclinic.treatment.prescription.prescription import MOST_SETTINGS, Prescription, apply
-from rlclinic.treatment.prescription.recorded_effects import Effects, Outcome
+from rlclinic.treatment.prescription.recorded_effects import Effects, RecordedOutcome
 from tests.diagnosis import builders, recorded
 
 KL = "train/metrics/kl_divergence"
@@ -602,9 +602,9 @@ def test_settings_that_do_not_fit_ours_are_left_out():
 # ── order and forms ──
 
 
-def outcome(cause: str, changes: dict[str, str], value: float, adopted: bool, number: int = 0) -> Outcome:
+def outcome(cause: str, changes: dict[str, str], value: float, adopted: bool, number: int = 0) -> RecordedOutcome:
     about = {"env_id": "CartPole-v1", "algo": "ppo", "measure": "steps", "low": None, "high": None, "seeds": 8}
-    return Outcome(trial=f"t{number}", cause=cause, changes=changes, value=value, adopted=adopted, **about)
+    return RecordedOutcome(trial=f"t{number}", cause=cause, changes=changes, value=value, adopted=adopted, **about)
 
 
 def two(first: str, second: str, chances: tuple[float, float]) -> Diagnosis:

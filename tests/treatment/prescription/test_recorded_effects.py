@@ -15,7 +15,7 @@ from rlclinic.runs import trials
 from rlclinic.runs.store import Store
 from rlclinic.treatment.prescription import recorded_effects
 from rlclinic.treatment.prescription.prescription import gap_closed
-from rlclinic.treatment.prescription.recorded_effects import Effects, Outcome, direction, directions
+from rlclinic.treatment.prescription.recorded_effects import Effects, RecordedOutcome, direction, directions
 from rlclinic.treatment.trial.models import Range
 
 RATE = {"algo.learning_rate": {"start": 1e-3, "end": 0.0, "schedule": "linear"}}
@@ -29,12 +29,12 @@ def config(*changes: str) -> Config:
 
 def outcome(
     value: float, *, number: int = 0, cause: str = CAUSE, changes: dict[str, str] | None = None, adopted: bool | None = None, **more: Any
-) -> Outcome:
+) -> RecordedOutcome:
     fields = {
         "trial": f"t{number}", "env_id": "CartPole-v1", "algo": "ppo", "measure": "steps", "low": None, "high": None, "seeds": 8,
         "adopted": value < 1 if adopted is None else adopted, **more,
     }  # fmt: skip
-    return Outcome(cause=cause, changes=DOWN if changes is None else changes, value=value, **fields)
+    return RecordedOutcome(cause=cause, changes=DOWN if changes is None else changes, value=value, **fields)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_forecast_from_a_single_own_trial_holds_nine_of_ten_new_ones(truth):
 
 
 def test_a_forecast_from_a_single_own_trial_holds_nine_of_ten_cells_of_the_same_change():
-    groups: dict[str, list[Outcome]] = {}
+    groups: dict[str, list[RecordedOutcome]] = {}
     for each in recorded_effects.shipped():
         groups.setdefault(recorded_effects._key(each), []).append(each)
     held = []
@@ -274,7 +274,7 @@ def test_a_trial_without_configs_teaches_nothing(tmp_path, arms):
 
 
 def test_the_shipped_table_can_be_read_and_left_out(monkeypatch):
-    assert all(isinstance(each, Outcome) for each in recorded_effects.shipped())
+    assert all(isinstance(each, RecordedOutcome) for each in recorded_effects.shipped())
     monkeypatch.setattr(recorded_effects, "shipped", lambda: [outcome(0.5)])
     assert len(recorded_effects.load(None).outcomes) == 1
     assert recorded_effects.load(None, recorded=False).outcomes == ()

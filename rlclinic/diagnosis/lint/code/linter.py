@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Final
 
-from rlclinic.diagnosis.findings import Evidence, Finding, Part, Remedy, Severity
+from rlclinic.diagnosis.findings import DiagnosisPart, Evidence, Finding, Remedy, Severity
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.checks import Check
 from rlclinic.diagnosis.lint.code import sources
@@ -24,14 +24,14 @@ _TESTS: Final = re.compile(r"(^|[/\\])(tests?[/\\][^/\\]*|conftest|test_[^/\\]*|
 _WAIVED: Final = re.compile(r"#\s*rlclinic:\s*ignore\b((?:[,\s]+[A-Z]{3}\d{3})*)")
 
 
-class Skipped(Part):
+class Skipped(DiagnosisPart):
     """A file that could not be checked, and why."""
 
     file: str
     why: str
 
 
-class CodeLint(Part):
+class CodeLint(DiagnosisPart):
     """What the scripts show."""
 
     target: str

@@ -9,7 +9,7 @@ import numpy as np
 from rlclinic.config import Config, describe, to_record
 from rlclinic.diagnosis import engine, registry
 from rlclinic.diagnosis.case import Case, first_value
-from rlclinic.diagnosis.findings import Finding, Part
+from rlclinic.diagnosis.findings import DiagnosisPart, Finding
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.checks import Check
 from rlclinic.runs.history import History, dotted
@@ -17,7 +17,7 @@ from rlclinic.runs.history import History, dotted
 _NOT_SETTINGS: Final = frozenset({"threshold", "budget"})
 
 
-class Lint(Part):
+class Lint(DiagnosisPart):
     """What can be said about settings alone."""
 
     name: str

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from rlclinic.diagnosis.findings import Part
+from rlclinic.diagnosis.findings import DiagnosisPart
 
 _T: Final = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
 """Student's t at 97.5 % for few degrees of freedom."""
 
 
-class Played(Part):
+class Played(DiagnosisPart):
     """Episodes with one way to act."""
 
     label: str

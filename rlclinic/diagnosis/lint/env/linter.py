@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlclinic.diagnosis.engine import lower
-from rlclinic.diagnosis.findings import Evidence, Finding, Part, Remedy, Severity
+from rlclinic.diagnosis.findings import DiagnosisPart, Evidence, Finding, Remedy, Severity
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.checks import Check
 from rlclinic.diagnosis.lint.env.examination import Examination, Played, Remark
@@ -13,7 +13,7 @@ SLIGHT = 0.2
 """Strength below which a finding is only worth knowing."""
 
 
-class EnvLint(Part):
+class EnvLint(DiagnosisPart):
     """What can be said about an environment."""
 
     name: str

@@ -17,7 +17,7 @@ from rlclinic.ops.diagnose.lint import EnvLintReport, LintReport
 from rlclinic.ops.diagnose.requests import AskRequest, DiagnoseRequest, HistoryRequest, LintRequest, RuleRequest
 from rlclinic.ops.diagnose.rules import RuleList, RulePage
 from rlclinic.ops.runs import environments
-from rlclinic.ops.runs.ranking import Outcome
+from rlclinic.ops.runs.ranking import RankedGroup
 from rlclinic.ops.runs.requests import ConfigRequest, ExportZipRequest
 from rlclinic.report.ask import AskAnswer
 from rlclinic.report.guide import GuideList, GuidePage
@@ -97,11 +97,11 @@ def diagnosis_key(group: str) -> tuple[str, str]:
     return ("diagnosis", group)
 
 
-def _encode_diagnosis(owner: Group, others: Sequence[Outcome]) -> bytes:
+def _encode_diagnosis(owner: Group, others: Sequence[RankedGroup]) -> bytes:
     return encode(_diagnose(owner, others))
 
 
-def _diagnose(owner: Run | Group, others: Sequence[Outcome] = ()) -> DiagnosisReport:
+def _diagnose(owner: Run | Group, others: Sequence[RankedGroup] = ()) -> DiagnosisReport:
     runs = owner.runs if isinstance(owner, Group) else [owner]
     report = diagnose.examine(owner, [of_run(run) for run in runs], owner.id, others=others)
     # Kept for as long as nothing changes: it must not say how long ago that was.
