@@ -13,6 +13,7 @@ from typing import Any, Final
 from rlclinic import plain_files
 from rlclinic.actions import Action
 from rlclinic.errors import DiskFailed, UsageError
+from rlclinic.runs import lease
 
 # No vowels and nothing that looks like something else: ids are read aloud and typed again.
 _ALPHABET: Final = "23456789bcdfghjkmnpqrstvwxz"
@@ -35,7 +36,11 @@ _ADVICE: dict[int, tuple[str, str | tuple[str, ...]]] = {
 
 @contextmanager
 def guarded(path: Path) -> Iterator[None]:
-    """Turn an OSError of the block into DiskFailed, which names the file, the consequence and the way out."""
+    """Turn an OSError of the block into DiskFailed, which names the file, the consequence and the way out.
+
+    LeaseLost before anything is written, if this process belongs to a job that another worker may be doing by now.
+    """
+    lease.check()
     try:
         yield
     except OSError as error:
@@ -70,8 +75,9 @@ def write(path: Path, content: str | bytes, *, sync: bool = False) -> None:
                 if sync:
                     file.flush()
                     os.fsync(file.fileno())
+            lease.check()
             temporary.replace(path)
-        except OSError:
+        except (OSError, lease.LeaseLost):
             temporary.unlink(missing_ok=True)
             raise
 

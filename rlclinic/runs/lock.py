@@ -15,7 +15,8 @@ from rlclinic.errors import RunBusy
 from rlclinic.runs import disk
 
 NAME: Final = "lock"
-HOST: Final = socket.gethostname()
+HOST: Final = os.environ.get("RLCLINIC_HOST") or socket.gethostname()
+"""Where processes are looked up by their number. Workers give theirs a name of its own: two containers may have the same hostname."""
 _PROC: Final = Path("/proc")
 
 _held: "weakref.WeakSet[Lock]" = weakref.WeakSet()

@@ -17,7 +17,7 @@ from rlclinic.ops.status import status
 from rlclinic.report.daily_report import LedgerLine
 from rlclinic.report.models import EvaluationResult, Requested, Result
 from rlclinic.runs import jobs, lock
-from rlclinic.runs.database import job_queue
+from rlclinic.runs.database import connections, job_queue
 from rlclinic.runs.store import Store
 
 # Stopping a run must not wait for what adopting or importing needs.
@@ -59,10 +59,12 @@ def stop_training(target: str = "@running", runs_dir: Path = Path("runs"), *, by
 
 
 def _stop_waiting(store: Store, job: Job) -> bool:
-    """Take a job out of the queue; False if it has a process by now."""
+    """Take a job out of the queue, or have its worker told; False if it has a process of this machine by now."""
     from rlclinic.ops.jobs import worker
 
-    job_queue.ask_stop(store, job.id)
+    state = job_queue.ask_stop(store, job.id)
+    if job.shared and state == "claimed":
+        return True  # its worker is told with its next word
     with jobs.alone(store):
         now = models.load(store, job.id)
         if now is None or now.state != "queued" or now.pid is not None:
@@ -75,6 +77,11 @@ def _signal(job: Job) -> None:
     import os
     import signal
 
+    if job.shared:
+        raise UsageError(
+            f"job {job.id} is done by a worker of a database, and none is named here, or it does not know the job.\n"
+            f"  It cannot be reached.\n  Name its database: export {connections.VARIABLE}=…"
+        )
     if job.host != lock.HOST or job.pid is None:
         raise UsageError(f"job {job.id} runs on {job.host}.\n  It cannot be reached from here.\n  Stop it there")
     os.kill(job.pid, signal.SIGTERM)

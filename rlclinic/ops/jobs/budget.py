@@ -68,6 +68,19 @@ def standing(store: Store) -> Budget:
     )
 
 
+def limit_shared(store: Store, by: Caller) -> int | None:
+    """Env steps that jobs for any worker may use together: what others have not used or hold. None: no limit for this caller."""
+    record = jobs.budget(store) or {}
+    if not by.budgeted or record.get("env_steps") is None:
+        return None
+    taken = 0
+    for job in models.everything(store):
+        if job.by.budgeted and not job.shared:
+            spent = used_env_steps(store, job)
+            taken += max(spent, job.max_env_steps or 0) if job.live else spent
+    return int(record["env_steps"]) - taken
+
+
 def check(store: Store, by: Caller, planned: Planned) -> None:
     """UsageError, with what is left, if a start would exceed what its caller may use."""
     if not by.budgeted:

@@ -60,6 +60,10 @@ class Job(Result):
     """Of the processes that did it before it was taken up again."""
     cores: int = 1
     """How many it keeps busy while it runs."""
+    shared: bool = False
+    """Whether any worker of the database may do it, on whatever machine."""
+    tags: list[str] = Field(default_factory=list)
+    """What a worker must have to do it."""
     resumes: int = 0
     reason: str | None = None
     """Why it stopped or failed; of a queued one, what it waits for."""

@@ -14,7 +14,11 @@ MOST_NAMED = 2
 
 def ahead(store: Store, job: Job) -> list[Job]:
     """The jobs that this one waits for: those in front of it, and those that leave it no room. None: it is its turn."""
-    others = [each for each in models.everything(store) if each.live and each.id != job.id and each.host in (None, lock.HOST)]
+    others = [
+        other
+        for other in models.everything(store)
+        if other.live and other.id != job.id and other.host in (None, lock.HOST) and not other.shared
+    ]
     taken = [other for other in others if other.state == "running"]
     before = [other for other in others if other.state != "running" and (other.created, other.id) < (job.created, job.id)]
     for place, each in enumerate(before):

@@ -2,7 +2,7 @@
 
 A start is checked, written down (runs/@jobs/<jid>/job.json), queued, and handed to a process of its own when its turn comes. The same
 key is the same start: asked again it is found, and taken up where it was if its process is gone. Agents stay within what a person
-allowed.
+allowed. Where RLCLINIC_DB names a database, `rlclinic worker` makes the processes (`ops.jobs.pool`), on this machine or another.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rlclinic.actions import Action
-from rlclinic.errors import UsageError
+from rlclinic.errors import RlclinicError, UsageError
 from rlclinic.ops.jobs import budget, models, owner, queue
 from rlclinic.ops.jobs.audit import Caller, audit, record_start
 from rlclinic.ops.jobs.models import Job, JobKind, JobList, Planned
@@ -28,10 +28,13 @@ from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.treat.requests import OptimizeRequest, RaceRequest, SensitivityRequest, TrialRequest
 from rlclinic.report.daily_report import LedgerLine
 from rlclinic.runs import jobs, lock
-from rlclinic.runs.database import job_queue
+from rlclinic.runs.database import connections, job_queue
 from rlclinic.runs.store import Store
 
 WORKER: Final = "rlclinic.ops.jobs.worker"
+TAGS: Final = "RLCLINIC_TAGS"
+"""What workers must have to do what is started here: gpu,large."""
+ALL_CORES: Final = 2**31 - 1
 MOST_WAITING: Final = 200
 """Jobs in the queue of a store. Each costs a row and some files, and a promise that somebody waits for."""
 WORK_SECONDS: Final = 1.0
@@ -117,7 +120,7 @@ def _start(kind: JobKind, request: Request, by: Caller, key: str | None, hypothe
     with jobs.alone(store):
         known = _find_repeated(store, kind, key, digest, by)
         if known is not None:
-            if known.state == "queued":
+            if known.state == "queued" and not known.shared:
                 # Whoever queued it may have been killed before it could begin.
                 _settle_claims(store)
                 known = _launch_next(store).get(known.id, known).model_copy(update={"repeated": True})
@@ -141,10 +144,41 @@ def _start(kind: JobKind, request: Request, by: Caller, key: str | None, hypothe
             max_env_steps=prepared.planned.max_env_steps,
             max_wall_seconds=wall,
             cores=prepared.planned.cores or machine.usable_cores(),
+            shared=connections.shared(),
+            tags=_read_tags() if connections.shared() else [],
         )
+        if job.shared and (other := _reserve(store, job)) is not None:
+            return other
         # Before anything is made: a kill from here on leaves a start that is found again, not one that is made twice.
         models.save(store, job)
         return _begin(store, job, prepared)
+
+
+def _read_tags() -> list[str]:
+    return job_queue.check_tags([tag.strip() for tag in os.environ.get(TAGS, "").split(",") if tag.strip()])
+
+
+def _reserve(store: Store, job: Job) -> Job | None:
+    """Take its key and its share of the budget in the database; the job that has the key already, if there is one."""
+    key = None if job.key is None else json.dumps([job.by.name, job.key])
+    wanted = job_queue.Reservation(job.id, job.created, key, job.digest, job.max_env_steps or 0, budget.limit_shared(store, job.by))
+    try:
+        holder = job_queue.reserve(store, wanted)
+    except RlclinicError:
+        with suppress(OSError):
+            jobs.folder(store, job.id).rmdir()
+        raise
+    if holder == job.id:
+        return None
+    with suppress(OSError):
+        jobs.folder(store, job.id).rmdir()
+    other = models.load(store, holder)
+    if other is None:
+        raise UsageError(
+            f"the start with this key is job {holder}, which somebody is making now, or whose folder is gone.\n  Nothing was started.\n"
+            "  Ask again, or take another key"
+        )
+    return other.model_copy(update={"repeated": True})
 
 
 def _find_repeated(store: Store, kind: JobKind, key: str | None, digest: str, by: Caller) -> Job | None:
@@ -169,6 +203,8 @@ def _take_up(store: Store, job: Job, request: Request, wall: float | None) -> Jo
     _check_wall(store, job.by, wall)
     anew: dict[str, Any] = {"state": "starting", "started": None, "heartbeat": None, "ended": None, "reason": None, "used_env_steps": None}
     anew |= {"resumes": job.resumes + 1, "past_wall_seconds": job.wall_seconds, "max_wall_seconds": wall}
+    if job.shared:
+        _reserve(store, job)
     fresh = models.save(store, job.model_copy(update=anew))
     if prepared is not None:
         fresh = _begin(store, fresh, prepared)
@@ -204,6 +240,11 @@ def _begin(store: Store, job: Job, prepared: Prepared) -> Job:
 
 def _spawn(store: Store, job: Job) -> Job:
     """Put a job into the queue, and make processes for those whose turn it is. A job that waits is a row, not a process."""
+    if job.shared:
+        waits = {"state": "queued", "pid": None, "host": None, "reason": "waits for a worker"}
+        waiting = models.save(store, job.model_copy(update=waits))
+        submit_shared(store, waiting)
+        return waiting
     waiting = models.save(store, job.model_copy(update={"state": "queued", "pid": None, "host": lock.HOST, "reason": None}))
     job_queue.submit(store, job.id, lock.HOST, job.created)
     launched = _launch_next(store)
@@ -213,8 +254,16 @@ def _spawn(store: Store, job: Job) -> Job:
     return models.save(store, waiting.model_copy(update={"reason": reason}))
 
 
+def submit_shared(store: Store, job: Job) -> None:
+    """Put a job into the queue of the workers. What is not one training plans its own processes, and takes all cores of its worker."""
+    cores = job.cores if job.kind == "training" else ALL_CORES
+    job_queue.submit(store, job.id, job_queue.ANY, job.created, tags=job.tags, cores=cores)
+
+
 def dispatch(store: Store) -> list[str]:
     """Make processes for jobs of the queue whose turn has come; their ids. Called by whoever can: starts, jobs that end, servers."""
+    if connections.shared():
+        return []  # workers do
     if not any(row.state in ("queued", "claimed") for row in job_queue.list_rows(store)):
         return []
     with jobs.alone(store):

@@ -2,6 +2,10 @@
 
 It belongs to nobody's terminal and to no server. SIGTERM, a request in the queue, the job's own limit or the end of the budget
 make it stop with checkpoints; starting the job again goes on from there. Whatever happens, job.json and the ledger say how it ended.
+
+A job that any worker may do (`Job.shared`) is given back to the queue where only its process was asked to leave. Its lease is renewed
+here, and its deadline kept in a file that the training processes look at before they write (`runs.lease`). Where the database does not
+answer for two thirds of a lease, runs write a checkpoint and stop while they still may.
 """
 
 import os
@@ -12,10 +16,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from rlclinic.errors import RlclinicError, RunError
-from rlclinic.launch.batch import Interrupted
+from rlclinic.errors import RlclinicError, RunBusy, RunError
+from rlclinic.launch.batch import Interrupted, is_open
 from rlclinic.ops.jobs import budget, models, prepare, queue, start
 from rlclinic.ops.jobs.audit import record_outcome
 from rlclinic.ops.jobs.models import Job, JobState
@@ -24,13 +28,17 @@ from rlclinic.ops.treat import optimize, race, sensitivity, trial
 from rlclinic.report.format import duration, number
 from rlclinic.report.race import describe_verdict
 from rlclinic.report.trial import effect_text, headline
-from rlclinic.runs import jobs, launcher_status, lock
-from rlclinic.runs.database import job_queue
+from rlclinic.runs import jobs, launcher_status, lease, lock
+from rlclinic.runs.database import connections, job_queue
+from rlclinic.runs.lease import LeaseLost
 from rlclinic.runs.store import Store
 
 BEAT_SECONDS = 2.0
 TURN_SECONDS = 1.0
 """How often a job that waits looks whether it is its turn."""
+RENEW_SECONDS = 0.5
+"""How often a worker's job says that it is alive, and hears whether it is to stop."""
+ASKED = "stopped when asked to"
 
 
 class Ending(NamedTuple):
@@ -40,6 +48,8 @@ class Ending(NamedTuple):
     verdict: str | None
     outcome: str
     reason: str | None = None
+    retry: bool = False
+    """Not the config's fault: another attempt may do better."""
 
 
 def main() -> int:
@@ -51,7 +61,20 @@ def main() -> int:
     if job is None:
         sys.stderr.write(f"there is no job {jid} in {store.root}, or another process does it\n")
         return 2
-    ending = do(store, job) if job.state == "running" else give_up(store, job)
+    try:
+        if job.state == "running":
+            ending = do(store, job)
+        elif job.shared and job.reason != ASKED:
+            ending = Ending("stopped", None, "its worker left before it began")
+            _give_back(store, job, ending, failed=False)
+        else:
+            ending = give_up(store, job)
+    except RunError as error:
+        if not job.shared:
+            raise
+        # Its lease is lost, or the database does not answer: who does the job next finds what was written until then.
+        sys.stderr.write(f"{error}\n")
+        return 3
     start.dispatch(store)  # whoever waited for this one
     return 0 if ending.state == "finished" else 1
 
@@ -69,9 +92,15 @@ def _at_its_turn(store: Store, jid: str, caught: Sequence[object], attempt: int 
             row = next((row for row in job_queue.list_rows(store) if row.id == jid), None)
             if job is None or (attempt is not None and row is not None and (row.state, row.attempt) != ("claimed", attempt)):
                 return None
+            if job.shared and row is not None and not job.live:
+                # An earlier attempt had put down its end, and was killed before the queue knew.
+                job_queue.finish(store, job_queue.Claim(jid, row.attempt), "stopped" if job.state == "stopped" else "finished")
+                return None
             known = {"pid": os.getpid(), "process_started": lock.started(os.getpid()), "host": lock.HOST, "heartbeat": time.time()}
             job = job.model_copy(update=known)
-            waits_for = queue.ahead(store, job)
+            if job.shared and row is not None and row.stop:
+                return job.model_copy(update={"state": "queued", "reason": ASKED})
+            waits_for = [] if job.shared else queue.ahead(store, job)
             if not waits_for and not caught:
                 return models.save(store, job.model_copy(update={"state": "running", "started": time.time(), "reason": None}))
             job = models.save(store, job.model_copy(update={"state": "queued", "reason": queue.describe_wait(waits_for)}))
@@ -85,7 +114,7 @@ def give_up(store: Store, job: Job) -> Ending:
     ending = Ending("stopped", None, "stopped before it began", _time_is_over(store, job) or "stopped before it began")
     for run_id in job.runs:
         launcher_status.close(store.root / run_id, "stopped", "stopped before it began")
-    _close(store, job, ending)
+    close(store, job, ending)
     return ending
 
 
@@ -96,25 +125,51 @@ def do(store: Store, job: Job) -> Ending:
             ending = _WORK[job.kind](store, job)
     except Interrupted as error:
         ending = Ending("stopped", None, "stopped before its end", str(error).splitlines()[0])
+    except LeaseLost:
+        raise
+    except RunBusy as error:
+        ending = Ending("failed", None, f"failed: {str(error).splitlines()[0]}", str(error), retry=True)
     except RlclinicError as error:
         ending = Ending("failed", None, f"failed: {str(error).splitlines()[0]}", str(error))
     except BaseException as error:
-        _close(store, job, Ending("failed", None, f"failed: {type(error).__name__}", f"{type(error).__name__}: {error}"))
+        close(store, job, Ending("failed", None, f"failed: {type(error).__name__}", f"{type(error).__name__}: {error}"))
         raise
     if ending.state == "stopped" and beat.reason is not None:
         ending = ending._replace(reason=beat.reason, outcome=f"stopped: {beat.reason}")
-    _close(store, job, ending)
+    left = ending.state == "stopped" and (beat.reason is None or beat.unreachable) and ending.reason != ASKED
+    if job.shared and (left or ending.retry):
+        _give_back(store, job, ending, failed=not left)
+    else:
+        close(store, job, ending)
     return ending
 
 
-def _close(store: Store, job: Job, ending: Ending) -> None:
+def _give_back(store: Store, job: Job, ending: Ending, *, failed: bool) -> None:
+    """Put a job back into the queue: where its worker leaves at once, where it failed after a pause, and not too often."""
+    reason = (ending.reason or ending.outcome).splitlines()[0]
+    waiting = wait_again(store, models.load(store, job.id) or job, reason)
+    claimed = job_queue.find_claim(store, job.id)
+    if claimed is not None and job_queue.release(store, claimed, reason, failed=failed) == "failed":
+        row = next(row for row in job_queue.list_rows(store) if row.id == job.id)
+        close(store, waiting, Ending("failed", None, f"failed: {row.reason}", row.reason))
+
+
+def wait_again(store: Store, job: Job, reason: str) -> Job:
+    """Write down that a shared job waits for another attempt; the time of the last one counts."""
+    again: dict[str, Any] = {"state": "queued", "pid": None, "host": None, "started": None, "heartbeat": None}
+    again |= {"past_wall_seconds": job.wall_seconds, "reason": f"waits for a worker again: {reason}"}
+    return models.save(store, job.model_copy(update=again))
+
+
+def close(store: Store, job: Job, ending: Ending) -> None:
+    """Write down how a job ended: in its record, in the queue and in the ledger."""
     now = models.load(store, job.id) or job
     ended = now.model_copy(update={"state": ending.state, "ended": time.time(), "reason": ending.reason})
     used = budget.used_env_steps(store, ended.model_copy(update={"used_env_steps": None}))
     models.save(store, ended.model_copy(update={"used_env_steps": used}))
     claimed = job_queue.find_claim(store, job.id)
     if claimed is not None:
-        job_queue.finish(store, claimed, "stopped" if ending.state == "stopped" else "finished")
+        job_queue.finish(store, claimed, "stopped" if ending.state == "stopped" else "finished", used=used)
     record_outcome(store, job.id, ending.outcome, ending.verdict, used)
 
 
@@ -127,16 +182,68 @@ class _Beat:
     def __init__(self, store: Store, job: Job) -> None:
         self._store, self._job, self._over = store, job, threading.Event()
         self._claim = job_queue.find_claim(store, job.id)
+        self._lease = Path(os.environ[lease.VARIABLE]) if job.shared and lease.VARIABLE in os.environ else None
+        self._heard: str | None = None
         self.reason: str | None = None
+        self.unreachable = False
+        """Whether it ended because the database did not answer."""
 
     def run(self) -> None:
-        while not self._over.wait(BEAT_SECONDS):
-            self._job = self._job.model_copy(update={"heartbeat": time.time()})
-            models.save(self._store, self._job)
-            if self.reason is None and (reason := self._overdue() or self._renew()) is not None:
-                self.reason = reason
-                # As if somebody had asked: runs write a checkpoint, and the job can be taken up again.
-                os.kill(os.getpid(), signal.SIGTERM)
+        renewing = None
+        if self._lease is not None:
+            # Of its own: a database that hangs must not keep this one from seeing that time runs out.
+            renewing = threading.Thread(target=self._keep_lease, args=(self._lease,), daemon=True)
+            renewing.start()
+        try:
+            self._beat()
+        finally:
+            if renewing is not None:
+                renewing.join(1.0)
+
+    def _beat(self) -> None:
+        due = 0.0
+        while not self._over.wait(BEAT_SECONDS if self._lease is None else RENEW_SECONDS):
+            if self._lease is None or time.monotonic() >= due:
+                due = time.monotonic() + BEAT_SECONDS
+                self._job = self._job.model_copy(update={"heartbeat": time.time()})
+                try:
+                    models.save(self._store, self._job)
+                except LeaseLost:
+                    self._end("its lease is over")
+                    return
+            if (reason := self._overdue() or (self._renew() if self._lease is None else self._listen(self._lease))) is not None:
+                self._end(reason)
+
+    def _end(self, reason: str) -> None:
+        if self.reason is None:
+            self.reason = reason
+            # As if somebody had asked: runs write a checkpoint, and the job can be taken up again.
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _keep_lease(self, path: Path) -> None:
+        """Renew the lease, and move the deadline on that the training processes keep, for as long as the job is this worker's."""
+        lease.take_over(path)
+        while not self._over.wait(RENEW_SECONDS) and self._claim is not None:
+            asked = lease.now()
+            try:
+                stop = job_queue.renew(self._store, self._claim)
+            except LeaseLost as error:
+                lease.write_deadline(path, 0.0)
+                self._heard = str(error).splitlines()[0]
+                return
+            except RunError:
+                continue
+            lease.extend(path, asked, job_queue.LEASE_SECONDS)
+            if stop:
+                self._heard = ASKED
+        connections.forget()
+
+    def _listen(self, path: Path) -> str | None:
+        """Why the job must end, as far as the database says so; or that it says nothing, while there is time to save the runs."""
+        if self._heard is None and lease.left(path) < job_queue.LEASE_SECONDS / 3:
+            self.unreachable = True
+            return "the database does not answer"
+        return self._heard
 
     def _overdue(self) -> str | None:
         limit = self._job.max_wall_seconds
@@ -149,8 +256,8 @@ class _Beat:
         if self._claim is None:
             return None
         try:
-            return "stopped when asked to" if job_queue.renew(self._store, self._claim) else None
-        except job_queue.LeaseLost as error:
+            return ASKED if job_queue.renew(self._store, self._claim) else None
+        except LeaseLost as error:
             return str(error).splitlines()[0]
         except RunError:
             return None  # the queue cannot be reached now: the lease is longer than a beat
@@ -187,9 +294,10 @@ def _train(store: Store, job: Job) -> Ending:
         return Ending("stopped", None, f"stopped by {result.signal}", f"stopped by {result.signal}")
     if result.failed and len(result.failed) == len(result.runs):
         reason = next((run.status.reason for run in group.runs if run.id in result.failed), None)
-        return Ending("failed", None, f"failed: {(reason or 'no reason was recorded').splitlines()[0]}", reason)
+        retry = any(is_open(run) for run in group.runs if run.id in result.failed)
+        return Ending("failed", None, f"failed: {(reason or 'no reason was recorded').splitlines()[0]}", reason, retry)
     if all(run.status.state == "stopped" for run in group.runs if run.id in job.runs):
-        return Ending("stopped", None, "stopped when asked to", "stopped when asked to")
+        return Ending("stopped", None, ASKED, ASKED)
     report, finding = result.report, result.finding
     verdict = report.verdict if report is not None else None
     outcome = f"{group.id} {verdict or 'ended'}"

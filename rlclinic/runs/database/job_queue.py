@@ -14,10 +14,11 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any, Final, Literal, NamedTuple
 
-from rlclinic.errors import RunError, UsageError
+from rlclinic.errors import UsageError
 from rlclinic.runs.database import connections
 from rlclinic.runs.database.connections import FILE as FILE
 from rlclinic.runs.database.connections import Transaction
+from rlclinic.runs.lease import LeaseLost
 from rlclinic.runs.store import Store
 
 LEASE_SECONDS = float(os.environ.get("RLCLINIC_LEASE_SECONDS") or 30.0)
@@ -27,16 +28,12 @@ MOST_FAILURES: Final = 5
 BACKOFF_SECONDS = 1.0
 """How long a job waits after its first failure; twice as long after each one more."""
 MOST_BACKOFF_SECONDS: Final = 60.0
-RESERVED_SECONDS: Final = 3600.0
+RESERVED_SECONDS = 3600.0
 """How long a start that was never finished keeps its share of the budget."""
 State = Literal["reserved", "queued", "claimed", "finished", "stopped", "failed", "lost"]
 _TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ANY: Final = ""
 """The host of a job that any worker may do."""
-
-
-class LeaseLost(RunError):
-    """Another worker goes on with the job, or somebody said that it is over: this one must not write any more."""
 
 
 class BudgetSpent(UsageError):
@@ -82,7 +79,10 @@ class Reservation(NamedTuple):
 
 
 def reserve(store: Store, wanted: Reservation) -> str:
-    """Take a key and a share of the budget, in one transaction; the id of the job that has the key, which may be an earlier one's."""
+    """Take a key and a share of the budget, in one transaction; the id of the job that has the key, which may be an earlier one's.
+
+    A job that is taken up again names itself, and what it may use by now.
+    """
     with connections.transaction(store) as database:
         # Whoever comes at the same moment waits here, and then sees this one's row.
         database.execute("INSERT INTO rlclinic_store (id) VALUES (?) ON CONFLICT (id) DO NOTHING", (database.store,))
@@ -95,19 +95,20 @@ def reserve(store: Store, wanted: Reservation) -> str:
                     f"the idempotency key belongs to another start, job {known[0]}.\n  It cannot be told which of the two is meant.\n"
                     "  Take another key for another request"
                 )
-            if known is not None:
+            if known is not None and known[0] != wanted.id:
                 return str(known[0])
         if wanted.limit is not None:
-            charged = "SELECT coalesce(sum(env_steps), 0) FROM rlclinic_job WHERE store = ? AND charged = 1"
-            left = wanted.limit - int(database.execute(charged, (database.store,)).fetchone()[0])
+            charged = "SELECT coalesce(sum(env_steps), 0) FROM rlclinic_job WHERE store = ? AND charged = 1 AND id <> ?"
+            left = wanted.limit - int(database.execute(charged, (database.store, wanted.id)).fetchone()[0])
             if wanted.env_steps > left:
                 raise BudgetSpent(
                     f"this may take {wanted.env_steps:,} env steps, and {max(left, 0):,} are left.\n  It would exceed the budget.\n"
                     "  Make it smaller, or wait until others have ended"
                 )
         database.execute(
-            "INSERT INTO rlclinic_job (store, id, created, host, state, key, digest, env_steps, charged) "
-            "VALUES (?, ?, ?, '', 'reserved', ?, ?, ?, ?)",
+            f"INSERT INTO rlclinic_job (store, id, created, host, state, key, digest, env_steps, charged, due) "
+            f"VALUES (?, ?, ?, '', 'reserved', ?, ?, ?, ?, {database.now}) "
+            "ON CONFLICT (store, id) DO UPDATE SET env_steps = excluded.env_steps, charged = excluded.charged",
             (
                 *(database.store, wanted.id, wanted.created, wanted.key, wanted.digest),
                 *(wanted.env_steps, int(wanted.limit is not None)),
@@ -213,7 +214,7 @@ def settle(store: Store) -> list[Row]:
                 ended.append(id)
         database.execute(
             f"UPDATE rlclinic_job SET state = 'lost', env_steps = 0, key = NULL WHERE store = ? AND state = 'reserved' "
-            f"AND created < {database.now} - ?",
+            f"AND due < {database.now} - ?",
             (database.store, RESERVED_SECONDS),
         )
     return [row for row in list_rows(store) if row.id in ended] if ended else []

@@ -27,7 +27,7 @@ from torch import Tensor
 from rlclinic import plain_files
 from rlclinic.actions import Action
 from rlclinic.errors import CheckpointCorrupt
-from rlclinic.runs import disk
+from rlclinic.runs import disk, lease
 from rlclinic.training.checkpoints import replay_files
 from rlclinic.training.checkpoints.replay_files import LARGEST_MANIFEST, Remembered
 
@@ -69,10 +69,12 @@ def write(run: Path, checkpoint: Checkpoint, *, best: bool, sync: bool = True) -
             _fill(building, replace(checkpoint, state=checkpoint.state | {"best": best}), sync)
             if checkpoint.replay is not None:
                 replay_files.write(building, checkpoint.replay, (folder / "@last") if (folder / "@last").exists() else None)
+            # A large one takes a while: its job may be another worker's by now.
+            lease.check()
             # A name appears only with everything in it; a resume that comes through here again replaces its twin.
             shutil.rmtree(target, ignore_errors=True)
             building.rename(target)
-        except OSError:
+        except (OSError, lease.LeaseLost):
             shutil.rmtree(building, ignore_errors=True)
             raise
     _point(run, checkpoint.env_steps, best=best)

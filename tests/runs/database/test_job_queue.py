@@ -13,7 +13,8 @@ import pytest
 
 from rlclinic.errors import RunError, UsageError
 from rlclinic.runs.database import connections, job_queue
-from rlclinic.runs.database.job_queue import BudgetSpent, Claim, LeaseLost, Reservation
+from rlclinic.runs.database.job_queue import BudgetSpent, Claim, Reservation
+from rlclinic.runs.lease import LeaseLost
 from rlclinic.runs.store import Store
 from tests.postgres import PASSWORD, Server
 
@@ -286,10 +287,18 @@ def test_what_a_job_did_not_use_is_given_back_and_people_are_not_charged(store: 
 def test_a_start_that_was_never_finished_does_not_keep_its_share_forever(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     job_queue.reserve(store, Reservation("a", 1.0, "key", "", env_steps=100, limit=100))
     job_queue.settle(store)
-    assert state(store, "a") == "lost"
-    assert job_queue.reserve(store, Reservation("b", time.time(), "key", "", env_steps=100, limit=100)) == "b"
+    assert state(store, "a") == "reserved"
+    monkeypatch.setattr(job_queue, "RESERVED_SECONDS", -1.0)
     job_queue.settle(store)
-    assert state(store, "b") == "reserved"
+    assert state(store, "a") == "lost"
+    assert job_queue.reserve(store, Reservation("b", 1.0, "key", "", env_steps=100, limit=100)) == "b"
+
+
+def test_a_job_that_is_taken_up_again_keeps_its_share_and_does_not_count_twice(store: Store) -> None:
+    for env_steps in (60, 80):
+        assert job_queue.reserve(store, Reservation("a", 1.0, "key", "", env_steps=env_steps, limit=100)) == "a"
+    with pytest.raises(BudgetSpent, match="20 are left"):
+        job_queue.reserve(store, Reservation("b", 2.0, None, "", env_steps=21, limit=100))
 
 
 def test_whatever_is_in_a_field_stays_a_value(store: Store) -> None:

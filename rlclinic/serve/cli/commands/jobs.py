@@ -82,15 +82,29 @@ def agents_audit(request: "AuditRequest", as_json: options.Json = False) -> None
 
 def worker(
     until_empty: Annotated[bool, typer.Option("--until-empty", help="End once nothing waits and nothing runs.")] = False,
+    db: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The queue that workers share: postgresql://USER@HOST/DATABASE, or sqlite; else RLCLINIC_DB."),
+    ] = None,
+    tags: Annotated[str, typer.Option(metavar="TAG,…", help="What this worker has: jobs that need other tags are left alone.")] = "",
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Jobs at a time; default: as many as there are cores for.")] = None,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:
-    """Begin queued jobs as their turn comes, where no server does. Ctrl-C ends this alone; jobs that run go on."""
-    from rlclinic.ops.jobs import models, start
+    """Do queued jobs. Of a shared queue (--db): Ctrl-C gives them back with checkpoints. Without: it ends this alone, jobs go on."""
+    from rlclinic.ops.jobs import models, pool, start
     from rlclinic.ops.train import signals
+    from rlclinic.runs.database import connections, job_queue
     from rlclinic.runs.store import Store
 
     store = Store(runs_dir)
+    connections.choose(db)
     with signals.caught_signals() as caught:
+        if connections.shared():
+            has = job_queue.check_tags([tag.strip() for tag in tags.split(",") if tag.strip()])
+            worker = pool.Worker(store, has, jobs, say=lambda text: typer.echo(plain_text.clean(text), err=True))
+            typer.echo(plain_text.clean(f"worker {worker.name}: {worker.cores} cores, {connections.describe(store)}"), err=True)
+            worker.work(stop=lambda: len(caught), until_empty=until_empty)
+            return
         for id in start.work_off(store, until_empty=until_empty, stop=lambda: bool(caught)):
             job = models.load(store, id)
             typer.echo(plain_text.clean(f"{id}  {'' if job is None else f'{job.kind} {job.refers or job.target}'}"), err=True)

@@ -36,6 +36,7 @@ def train(
         raise typer.BadParameter("--detach returns before the threshold can be known; leave out --require-threshold")
     from rlclinic.ops.train.plan import plan_training
     from rlclinic.ops.train.run import train
+    from rlclinic.runs.database import connections
     from rlclinic.serve.cli import console, progress
     from rlclinic.serve.cli.text import results
 
@@ -45,8 +46,16 @@ def train(
     with progress.watch(quiet) as view:
         for note in plan.notes:
             view.say(note)
-        console.audit_start(request.runs_dir, "training", request.resume or request.ref or request.init_from or "")
-        result = train(plan, watch=None if quiet else view, say=view.say)
+        if request.detach and connections.shared():
+            from rlclinic.ops.jobs.start import start_training
+            from rlclinic.report.models import TrainResult
+
+            job = start_training(request.model_copy(update={"detach": False}), by=console.person())
+            view.say(f"job {job.id} {job.reason or job.state}")
+            result = TrainResult(group=str(job.refers), runs=job.runs, detached=True, signal=None, failed=[], report=None, files=[])
+        else:
+            console.audit_start(request.runs_dir, "training", request.resume or request.ref or request.init_from or "")
+            result = train(plan, watch=None if quiet else view, say=view.say)
     console.print_json(result) if as_json else results.print_train(result)
     if result.signal:
         raise typer.Exit(TERMINATED if result.signal == "SIGTERM" else INTERRUPTED)

@@ -1,0 +1,217 @@
+"""Workers of a shared queue: paused, killed, asked to leave, cut off from their database. No job is lost, and none has two writers."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rlclinic.errors import UsageError
+from rlclinic.ops.jobs import audited, budget, models, pool, start
+from rlclinic.ops.jobs.audit import Caller
+from rlclinic.ops.jobs.models import Job
+from rlclinic.ops.train.requests import TrainRequest
+from rlclinic.runs import disk, jobs, lease
+from rlclinic.runs.database import connections, job_queue
+from rlclinic.runs.lease import LeaseLost
+from rlclinic.runs.store import Store
+from tests.postgres import PASSWORD, Server
+
+LEASE = 2.0
+LONG = "400 steps"
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store whose jobs are for any worker; leases are short."""
+    monkeypatch.setenv(connections.VARIABLE, "sqlite")
+    monkeypatch.setenv("RLCLINIC_LEASE_SECONDS", str(LEASE))
+    monkeypatch.setattr(job_queue, "LEASE_SECONDS", LEASE)
+    monkeypatch.setattr(job_queue, "BACKOFF_SECONDS", 0.01)
+    monkeypatch.setattr(start, "WORKER", "tests.ops.jobs.pretended_job")
+    monkeypatch.setattr(pool, "SETTLE_SECONDS", 0.1)
+    return Store(tmp_path / "runs")
+
+
+@pytest.fixture
+def make_worker(store: Store) -> Iterator[Callable[..., pool.Worker]]:
+    """Workers that leave nothing behind."""
+    made: list[pool.Worker] = []
+
+    def make(**more: object) -> pool.Worker:
+        made.append(pool.Worker(store, **{"cores": 2, **more}))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for worker in made:
+        for child in worker.children:
+            pool.kill_session(child.process.pid)
+            child.process.wait()
+    connections.forget()
+
+
+def submit(store: Store, hypothesis: str = "2 steps", seed: int = 0, **more: object) -> Job:
+    request = TrainRequest(ref="CartPole-v1:ppo_zoo", max_env_steps=2_000, seeds=1, seed=seed, runs_dir=store.root)
+    return start.start_training(request, hypothesis=hypothesis, **more)  # type: ignore[arg-type]
+
+
+def lines(store: Store) -> list[list[str]]:
+    file = store.root / "did"
+    return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def go(worker: pool.Worker, until: Callable[[], object], seconds: float = 40.0) -> None:
+    """Let a worker work until something has happened."""
+    deadline = time.monotonic() + seconds
+    while not until():
+        assert time.monotonic() < deadline
+        worker._step()
+        time.sleep(0.02)
+
+
+def state(store: Store, job: Job) -> str:
+    now = models.load(store, job.id)
+    assert now is not None
+    return now.state
+
+
+def test_a_worker_does_what_waits_and_ends_when_nothing_is_left(
+    store: Store, make_worker: Callable[..., pool.Worker], postgres: Server
+) -> None:
+    connections.migrate(store)
+    first, second = submit(store), submit(store, seed=10)
+    assert (first.state, first.reason, first.pid) == ("queued", "waits for a worker", None)
+    assert submit(store, seed=10).id == second.id
+    make_worker().work(stop=lambda: 0, until_empty=True)
+    assert [state(store, job) for job in (first, second)] == ["finished"] * 2
+    assert [row.state for row in job_queue.list_rows(store)] == ["finished"] * 2
+    assert {line[0] for line in lines(store)} == {first.id, second.id}
+    assert [job.id for job in (first, second) if PASSWORD in str(jobs.read(store, job.id))] == []
+
+
+def test_one_that_was_paused_past_its_lease_never_writes_again_and_another_goes_on(
+    store: Store, make_worker: Callable[..., pool.Worker]
+) -> None:
+    job = submit(store, LONG)
+    paused, other = make_worker(), make_worker()
+    go(paused, lambda: lines(store))
+    (child,) = paused.children
+    os.kill(child.process.pid, signal.SIGSTOP)
+    go(other, lambda: any(line[1] == "2" for line in lines(store)))
+    os.kill(child.process.pid, signal.SIGCONT)
+    assert child.process.wait(20) != 0
+    second = [float(line[3]) for line in lines(store) if line[1] == "2"]
+    assert max(float(line[3]) for line in lines(store) if line[1] == "1") < second[0]
+    assert [row.attempt for row in job_queue.list_rows(store)] == [2]
+    assert state(store, job) == "running"
+
+
+def test_one_that_was_killed_is_done_again_and_one_that_kills_every_time_is_said_to(
+    store: Store, make_worker: Callable[..., pool.Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_queue, "MOST_FAILURES", 2)
+    job, poison = submit(store, "12 steps"), submit(store, "poison", seed=10)
+    worker = make_worker()
+    go(worker, lambda: lines(store))
+    pool.kill_session(int(lines(store)[0][2]))
+    go(worker, lambda: state(store, job) == "finished" and state(store, poison) == "failed")
+    assert {line[1] for line in lines(store)} == {"1", "2"}
+    ended = models.load(store, poison.id)
+    assert ended is not None
+    assert str(ended.reason).startswith("failed 2 times, the last time: killed by SIGKILL")
+
+
+def test_a_worker_that_is_asked_to_leave_gives_its_jobs_back_and_a_stop_reaches_the_next_one(
+    store: Store, make_worker: Callable[..., pool.Worker]
+) -> None:
+    job = submit(store, LONG)
+    leaving, other = make_worker(), make_worker()
+    leaving.work(stop=lambda: int(bool(lines(store))))
+    assert state(store, job) == "queued"
+    (row,) = job_queue.list_rows(store)
+    assert (row.state, row.failures) == ("queued", 0)
+    go(other, lambda: any(line[1] == "2" for line in lines(store)))
+    audited.stop_training(job.id, store.root)
+    go(other, lambda: state(store, job) == "stopped" and not other.children)
+    assert [row.state for row in job_queue.list_rows(store)] == ["stopped"]
+
+
+def test_a_stop_between_a_claim_and_its_process_ends_the_job_before_it_begins(
+    store: Store, make_worker: Callable[..., pool.Worker]
+) -> None:
+    waiting, claimed = submit(store, LONG), submit(store, LONG, seed=10)
+    audited.stop_training(waiting.id, store.root)
+    assert state(store, waiting) == "stopped"
+    worker = make_worker()
+    worker._step()
+    assert [child.claimed.id for child in worker.children] == [claimed.id]
+    audited.stop_training(claimed.id, store.root)
+    go(worker, lambda: state(store, claimed) == "stopped" and not worker.children)
+    assert lines(store) == []
+
+
+def test_a_database_that_is_down_for_a_while_changes_nothing_and_for_longer_than_a_lease_stops_in_time(
+    store: Store, make_worker: Callable[..., pool.Worker], postgres: Server
+) -> None:
+    connections.migrate(store)
+    job = submit(store, LONG)
+    worker = make_worker()
+    go(worker, lambda: lines(store))
+    postgres.stop()
+    time.sleep(0.3)
+    postgres.start()
+    before = len(lines(store))
+    go(worker, lambda: len(lines(store)) > before + 5)
+    assert [row.attempt for row in job_queue.list_rows(store)] == [1]
+    (child,) = worker.children
+    assert PASSWORD not in Path(f"/proc/{child.process.pid}/cmdline").read_text()
+    down = time.time()
+    postgres.stop()
+    assert child.process.wait(20) == 3
+    assert state(store, job) == "queued"
+    assert max(float(line[3]) for line in lines(store)) < down + LEASE
+    postgres.start()
+    go(worker, lambda: any(line[1] == "2" for line in lines(store)))
+    assert "does not answer" in (log := (store.root / "@jobs" / job.id / "job.log").read_text()) or "cannot be used" in log
+    assert PASSWORD not in log + str(jobs.read(store, job.id))
+
+
+def test_a_start_with_a_key_is_one_job_and_the_last_of_the_budget_goes_to_one(store: Store) -> None:
+    agent = Caller(face="mcp", name="agent", budgeted=True)
+    budget.set_budget(store.root, env_steps=3_000)
+    first = submit(store, by=agent, idempotency_key="once")
+    # As if another machine had made it, and its folder were not to be seen here yet.
+    (store.root / "@jobs" / first.id / "job.json").rename(store.root / "hidden")
+    with pytest.raises(UsageError, match=f"is job {first.id}"):
+        submit(store, by=agent, idempotency_key="once")
+    with pytest.raises(UsageError, match="exceed the budget"):
+        submit(store, seed=10, by=agent)
+    assert [row.id for row in job_queue.list_rows(store)] == [first.id]
+    assert len(list((store.root / "@jobs").glob("j*/"))) == 1
+
+
+def test_a_queue_that_was_made_anew_gets_what_waits(store: Store) -> None:
+    job = submit(store)
+    (store.root / "@jobs" / job_queue.FILE).unlink()
+    pool.reconcile(store)
+    assert [(row.id, row.state) for row in job_queue.list_rows(store)] == [(job.id, "queued")]
+
+
+def test_nothing_is_written_after_a_deadline_not_even_what_was_begun_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadline = tmp_path / "deadline"
+    monkeypatch.setenv(lease.VARIABLE, str(deadline))
+    lease.extend(deadline, lease.now(), 100.0)
+    disk.write(tmp_path / "file", "before")
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (fsync(fd), lease.write_deadline(deadline, 0.0)))
+    with pytest.raises(LeaseLost):
+        disk.write(tmp_path / "file", "after", sync=True)
+    with pytest.raises(LeaseLost):
+        disk.append_line(tmp_path / "file", "after")
+    deadline.unlink()
+    with pytest.raises(LeaseLost):
+        disk.point(tmp_path / "link", "file")
+    assert (tmp_path / "file").read_text() == "before"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file"]
