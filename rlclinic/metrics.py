@@ -244,6 +244,7 @@ _ENVIRONMENT = _table("train/sentinel/", TESTIMONY, """
     action_lag | steps | How many steps before that was, if it explains the change clearly better; else 0.
     action_effect_reward | share | Of the reward that the observation leaves open, what the action explains.
     action_effect_reward_shuffled | share | The same by actions of other steps: what chance gives.
+    reward_by_action | share | R² of the reward by the action alone, its squares included: near 1, what acting costs or pays is all of it.
     obs_explained | share | R² of the next change by observation and action; median over components. Low: noise, or something hidden.
     obs_memory | share | What the observation before adds to that; best component. High: a velocity is hidden, and memory would help.
     obs_diff_autocorr | correlation | Of changes with the changes before, median over components: below 0 is noise on what is shown.

@@ -35,6 +35,8 @@ NEAR: Final = 0.5
 CLEAR: Final = 0.5
 """Strength from which a finding speaks for its cause by itself."""
 LEAST: Final = 0.005
+OWN: Final = 0.3
+"""Strength of a key finding that the first cause does not explain, from which a cause is listed however unlikely it is beside that one."""
 MOST: Final = 5
 
 _OF_NO_RULE: Final = (
@@ -135,6 +137,7 @@ def rank(findings: Sequence[GroupFinding], runs: int, weights: Mapping[str, Weig
     scores = {row.id: _score(row, strength) for row in rows.values() if row.key & by_rule.keys()}
     scores = _lower_symptoms(scores, rows, strength)
     first = _origin(max(scores, key=lambda id: (scores[id], id), default=None), scores, rows, by_rule)
+    later = strength
     if first is not None:
         later = {rule: value * (EXPLAINED if _explained(rows[first], rule, by_rule) else 1.0) for rule, value in strength.items()}
         scores[first] = max(scores.values())
@@ -142,7 +145,7 @@ def rank(findings: Sequence[GroupFinding], runs: int, weights: Mapping[str, Weig
     scores = {id: score / temperature() for id, score in {**scores, UNKNOWN: rows[UNKNOWN].prior}.items()}
     chances = _softmax(scores)
     ordered = sorted(chances, key=lambda id: (-chances[id], id))
-    kept = [id for id in ordered if chances[id] >= LEAST][:MOST]
+    kept = [id for id in ordered if chances[id] >= LEAST or any(later.get(rule, 0.0) >= OWN for rule in rows[id].key)][:MOST]
     return [_cause(rows[id], chances[id], by_rule, runs, rows[first] if first else None) for id in kept]
 
 

@@ -34,7 +34,7 @@ LEAST_LEFT: Final = 1e-4
 
 OF_DYNAMICS: Final = (
     "action_effect", "action_effect_shuffled", "action_effect_lag1", "action_effect_lag2", "action_effect_past", "action_lag",
-    "action_effect_reward", "action_effect_reward_shuffled", "obs_explained", "obs_memory", "obs_diff_autocorr",
+    "action_effect_reward", "action_effect_reward_shuffled", "reward_by_action", "obs_explained", "obs_memory", "obs_diff_autocorr",
 )  # fmt: skip
 OF_REWARDS: Final = (
     "reward_explained", "reward_explained_past", "reward_lag", "reward_common", "reward_common_share", "reward_time_corr",
@@ -237,6 +237,7 @@ def _measure_dynamics(obs: Array, acted: Array, rewards: Array, going: Array) ->
     if model.spread("reward")[0] > 0:
         found["action_effect_reward"] = float(model.gain(["obs"], "action", "reward")[0])
         found["action_effect_reward_shuffled"] = float(model.gain(["obs"], "shuffled", "reward")[0])
+        found["reward_by_action"] = _explain(np.concatenate([action, np.square(action)], 1), take(rewards)[:, 0])
     return found
 
 

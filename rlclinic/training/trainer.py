@@ -87,6 +87,8 @@ def train(session: Session) -> None:
         final = cohort.env_steps + config.rollout_size >= config.run.max_env_steps
         due = {what: final or crosses(session, every) for what, every in schedule(config, row_every if cohort.is_large else None).items()}
         row_due = any(due.values()) or (cohort.iteration + 1) % row_every == 0
+        # A policy that has learned nothing still tries everything: its transitions say the most about the environment.
+        due["testimony"] |= row_due and cohort.iteration < row_every
         if row_due:
             write_rows(session, None)  # the one before, whose numbers have arrived by now; the iterations since then still run
         film_due, session.histograms_due = (

@@ -70,6 +70,13 @@ def test_what_the_first_cause_explains_counts_little_for_the_next() -> None:
     assert alone[0].id == "critic"
 
 
+def test_a_cause_with_a_finding_of_its_own_is_listed_beside_one_that_is_far_likelier() -> None:
+    table = {**TABLE, "sure": weights("sure", {"DDD": 12.0}, explains={"CCC"})}
+    assert [cause.id for cause in causes.rank([finding("DDD"), finding("AAA", 0.4)], 4, table)] == ["sure", "rate"]
+    # What the first one explains, or what is hardly seen, is none of its own.
+    assert [cause.id for cause in causes.rank([finding("DDD"), finding("CCC"), finding("AAA", 0.2)], 4, table)] == ["sure"]
+
+
 def test_what_began_before_the_first_cause_is_not_its_consequence() -> None:
     found = causes.rank([finding("AAA", onset=900.0), finding("CCC", 0.95, onset=100.0)], 4, TABLE)
     critic = next(cause for cause in found if cause.id == "critic")

@@ -43,6 +43,15 @@ def test_actions_that_do_nothing_explain_no_more_than_shuffled_ones(choices: int
     assert abs(found["action_effect"] - found["action_effect_shuffled"]) < 0.05
 
 
+@pytest.mark.parametrize("choices", [None, 3])
+def test_a_price_on_acting_is_what_the_action_alone_explains(choices: int | None) -> None:
+    given = push_a_mass(choices=choices)
+    assert transitions.measure(**given, choices=choices)["reward_by_action"] < 0.1
+    acted = given["actions"] if choices is None else given["actions"] - 1.0
+    given["rewards"] = given["rewards"] - 3 * np.square(acted)
+    assert transitions.measure(**given, choices=choices)["reward_by_action"] > 0.8
+
+
 @pytest.mark.parametrize("late", [1, 2])
 def test_observations_that_lag_answer_to_an_earlier_action(late: int) -> None:
     found = transitions.measure(**push_a_mass(late=late))

@@ -446,3 +446,10 @@ def test_a_large_cohort_spares_rows_checkpoints_and_heartbeats(tmp_path: Path, m
     assert [checkpoint.step for checkpoint in many.checkpoints] == [3200, 6400]
     assert many.status.state == "finished"
     assert many.status.episodes == int(table(many)[-1]["total_episodes"]), "the last words are up to date"
+
+
+def test_the_first_row_says_what_a_policy_that_has_learned_nothing_saw_of_its_environment(tmp_path: Path) -> None:
+    (run,) = train(tmp_path, [make_config(run={"max_env_steps": 4096})])
+    told = [bool(row["train/sentinel/reward_common"]) for row in table(run)]
+    assert told[0]
+    assert 2 <= sum(told) < len(told), "and now and then later on"

@@ -77,7 +77,16 @@ def _blind(case: Case) -> bool:
     if _vanishes(case):
         return True
     still = deviation.median <= 1e-9 and repeat.median >= 0.95
+    # Another component may change, seldom: then part of the state is hidden, not all of it.
+    still = still and measures.known(measures.early(case, "obs_std_max"), 0.0) <= 1e-9
     return still and (not len(size) or size.top - size.bottom <= 1e-6 * max(size.top, 1e-9))
+
+
+def _share_repeated(case: Case) -> float:
+    """Share of the steps within episodes that leave the observation as it was: a reset always changes it."""
+    repeat, lengths = case.learning(REPEAT), case.signal(LENGTH)
+    inside = 1 - 1 / max(lengths.median, 2.0) if len(lengths) else 1.0
+    return min(repeat.median / inside, 1.0)
 
 
 def _vanishes(case: Case) -> bool:
@@ -113,7 +122,9 @@ cause(
     needs=[REPEAT, OBS_STD],
     cites=["sutton2018book"],
     causes=["observation-not-updated"],
-    bad=lambda: cases.unsolved({"train/sentinel/obs_repeat": 0.99}),
+    bad=lambda: cases.unsolved({"train/sentinel/obs_repeat": 0.99, "train/metrics/explained_variance": 0.3}),
+    # What is shown tells all rewards to come: the state itself stands still.
+    good=[lambda: cases.unsolved({"train/sentinel/obs_repeat": 0.99, "train/metrics/explained_variance": 0.995})],
 )
 def observation_not_carried_over(case: Case) -> Iterator[Finding]:
     """After most steps the observation is the one from before the step.
@@ -126,8 +137,8 @@ def observation_not_carried_over(case: Case) -> Iterator[Finding]:
     """
     repeat = case.learning(REPEAT)
     # An agent that learns to stand still repeats observations later, not from the first.
-    strength = min(grade(repeat.median, 0.6, 0.95), grade(case.signal(REPEAT).first, 0.3, 0.6))
-    if strength <= 0 or _blind(case) or _stands_still(case) or not case.sick:
+    strength = min(grade(_share_repeated(case), 0.6, 0.95), grade(case.signal(REPEAT).first, 0.3, 0.6))
+    if strength <= 0 or _blind(case) or _stands_still(case) or _shows_all(case) or not case.sick:
         return
     text = f"{percent(repeat.median)} of the steps leave the observation as it was"
     fix = advice("look at step(): is the new observation returned, and is it a copy?", "> 30 %")
@@ -141,6 +152,12 @@ def _stands_still(case: Case) -> bool:
         return False
     size = max(abs(case.sentinel("reward_max").median), abs(case.sentinel("reward_min").median), 1e-12)
     return deviation.top <= 1e-6 * size and detect.spread(lengths.values) <= 1e-6 * lengths.median
+
+
+def _shows_all(case: Case) -> bool:
+    """Whether an observation that hardly changes tells all that follows: then it is the state that stands still."""
+    explained = measures.explained(case).share(0.3)
+    return len(explained) > 2 and explained.median > 0.97
 
 
 cause(
@@ -219,7 +236,8 @@ def an_observation_component_is_constant(case: Case) -> Iterator[Finding]:
     one_hot = one_hot or bool(case.setting("about.obs_flags"))
     # What differs only between starts is constant where every episode starts alike.
     one_hot = one_hot or measures.starts_alike(case) > 0
-    if deviation.median > 1e-7 or first.top > 1e-7 or one_hot or _blind(case) or (len(repeat) and repeat.median > 0.95) or not case.sick:
+    frozen = len(repeat) > 0 and _share_repeated(case) > 0.95
+    if deviation.median > 1e-7 or first.top > 1e-7 or one_hot or _blind(case) or frozen or not case.sick:
         return
     where = f" {int(worst.median)}" if len(worst) else ""
     text = f"component{where} of the observation never changes"
@@ -452,7 +470,7 @@ cause(
     "actions have no effect",
     "fault of environment",
     advice="follow one action from the policy to the simulator; does a scripted policy do better than a random one?",
-    explains="VAL201 EVA801",
+    explains="VAL201 EVA801 ENV602 ENV604",
 )
 
 
@@ -537,6 +555,10 @@ def _shows_flags(case: Case) -> bool:
                 "train/sentinel/action_lag": 4.0,
             }
         ),
+        # Nobody can tell: the policy took one action only.
+        lambda: cases.unsolved(
+            {"train/sentinel/action_effect": 0.0, "train/sentinel/action_effect_shuffled": 0.02, "train/sentinel/action_top_share": 1.0}
+        ),
         # What the action changes is a velocity that is not shown.
         lambda: cases.unsolved(
             {"train/sentinel/action_effect": 0.02, "train/sentinel/action_effect_shuffled": 0.02, "train/sentinel/obs_memory": 0.9}
@@ -552,12 +574,16 @@ def next_observation_does_not_depend_on_the_action(case: Case) -> Iterator[Findi
     ## When it is fine
     Tasks in which the action changes the reward alone, as in a bandit or in trading without an own position.
     """
-    effect, chance = measures.early(case, "action_effect"), measures.early(case, "action_effect_shuffled")
-    past = measures.early(case, "action_effect_past")
-    paid, by_chance = measures.early(case, "action_effect_reward"), measures.early(case, "action_effect_reward_shuffled")
+    effect, chance, past, paid, by_chance = (
+        measures.while_varied(case, name)
+        for name in (
+            "action_effect", "action_effect_shuffled", "action_effect_past", "action_effect_reward", "action_effect_reward_shuffled"
+        )
+    )  # fmt: skip
     seen = max(effect, past if past == past and case.sentinel("action_lag").share(0.0, 0.5).median > 0 else 0.0) - chance
-    if paid == paid and paid - by_chance > 0.05:
-        return
+    alone = measures.while_varied(case, "reward_by_action")
+    if alone > 0.1 if alone == alone else paid - by_chance > 0.05:
+        return  # the reward depends on it
     strength = min(
         grade(-seen, -0.03, -0.01), grade(-measures.known(measures.early(case, "obs_memory"), 0.0), -0.6, -0.3), _not_noise(case)
     )
@@ -567,12 +593,6 @@ def next_observation_does_not_depend_on_the_action(case: Case) -> Iterator[Findi
     fix = advice("follow one action from the policy to the simulator: print it in step(), and what it changes", "> 30 %")
     proof = evidence(sentinel("action_effect"), text, *case.span, effect=effect, shuffled=chance)
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
-
-
-def _tries_actions(case: Case) -> float:
-    """1 where the policy still takes different actions, 0 where it always takes the same: then nothing tells what others would do."""
-    same, cut = measures.early(case, "action_top_share"), measures.early(case, "action_at_bound")
-    return min(grade(-measures.known(same, 0.0), -0.9, -0.75), grade(-measures.known(cut, 0.0), -0.95, -0.85))
 
 
 def _not_noise(case: Case) -> float:
@@ -597,8 +617,12 @@ def _not_noise(case: Case) -> float:
             "train/sentinel/reward_min": -1.0,
         }
     ),
-    # Rewards differ: something moves, and is not shown.
-    good=[lambda: cases.unsolved({"train/sentinel/obs_repeat": 1.0, "train/sentinel/reward_std": 1.5})],
+    # Rewards differ, and nothing that is shown tells them: something moves.
+    good=[
+        lambda: cases.unsolved(
+            {"train/sentinel/obs_repeat": 1.0, "train/sentinel/reward_std": 1.5, "train/metrics/explained_variance": 0.3}
+        )
+    ],
 )
 def nothing_moves(case: Case) -> Iterator[Finding]:
     """No observation changes within an episode, every step pays the same and every episode lasts as long: the world stands still.
@@ -609,9 +633,13 @@ def nothing_moves(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Never.
     """
-    if not _stands_still(case) or _blind(case) or not case.sick:
+    still = _stands_still(case)
+    told = _share_repeated(case) > 0.9 and case.signal(REPEAT).first > 0.6 and _shows_all(case)
+    if not (still or told) or _blind(case) or not case.sick:
         return
     text = "no observation changes, every step pays the same, every episode lasts as long: the world stands still"
+    if not still:
+        text = f"{percent(case.signal(REPEAT).median)} of the steps change no observation, which tells all rewards to come: nothing moves"
     fix = advice("follow one action into step(): is it applied, and is the simulator stepped with it?", "> 30 %")
     yield Finding(text=text, evidence=(evidence(REPEAT, text, *case.span, repeat=case.signal(REPEAT).median),), remedies=(fix,))
 

@@ -15,6 +15,8 @@ from rlclinic.diagnosis.signals.off_policy import OFF_POLICY, Q_LEARNERS
 
 TARGETS = sentinel("return_abs_p95")
 ANY = (*ON_POLICY, *OFF_POLICY)
+RARE = 0.05
+"""Share of steps with a reward below which the mean of a stretch is a matter of luck."""
 CONSTANT = 0.1
 """Spread of a reward that is the same at every step, as a share of it."""
 SUCCESS = "train/roll/success_rate"
@@ -122,14 +124,24 @@ cause(
     needs=[(TARGETS, VALUE_LOSS)],
     cites=["jones2021debugging"],
     causes=["reward-scale-too-small"],
-    bad=lambda: cases.unsolved({"train/sentinel/return_abs_p95": 0.002}),
+    bad=lambda: cases.unsolved(
+        {"train/sentinel/return_abs_p95": 0.002, "train/sentinel/reward_max": 0.0005, "train/sentinel/reward_min": 0.0}
+    ),
     # A goal that was never met, beside tiny costs: larger costs would not help to find it.
     good=[
         lambda: cases.unsolved(
             {"train/sentinel/return_abs_p95": 0.002, "train/sentinel/reward_max": 0.0, "train/sentinel/reward_min": -0.001}
             | {"train/roll/ep_len_mean": 10.0},
             threshold=0.9,
-        )
+        ),
+        # Large at first: the agent has settled for nothing since.
+        lambda: cases.unsolved(
+            {"train/sentinel/return_abs_p95": 0.002, "train/sentinel/reward_min": lambda share: np.where(share < 0.1, -3.0, 0.0)}
+        ),
+        # Cut off: that is another fault.
+        lambda: cases.unsolved(
+            {"train/sentinel/return_abs_p95": 0.02, "train/sentinel/reward_max": 0.005, "train/sentinel/reward_min": -0.005}
+        ),
     ],
 )
 def reward_scale_too_small(case: Case) -> Iterator[Finding]:
@@ -143,10 +155,13 @@ def reward_scale_too_small(case: Case) -> Iterator[Finding]:
     small, and that is another fault.
     """
     size = measures.target_size(case)
-    strength = grade(-decades(size.median), 1.0, 2.0)
+    # Targets that are small because few steps pay, or because the agent settled for little, are not made of rewards that are too small.
+    paid = max(abs(measures.known(measures.at_first(case, name), 0.0)) for name in ("reward_max", "reward_min"))
+    largest = max(size.median, paid)
+    strength = grade(-decades(largest), 1.0, 2.0) * (1.0 - measures.rewards_cut(case))
     if strength <= 0 or size.top <= 1e-9 or not case.sick or measures.gained_nothing(case):
         return
-    text = f"value targets are of the order of {say(size.median)}: other terms outweigh them"
+    text = f"value targets are of the order of {say(largest)}: other terms outweigh them"
     fix = change(case, "env.normalize_reward", True, "targets of about 1", "> 30 %")
     fixes = (fix,) if case.setting("env.normalize_reward") is not True else ()
     yield Finding(strength=strength, text=text, evidence=(evidence(size.name, text, *case.span, median=size.median),), remedies=fixes)
@@ -269,6 +284,20 @@ cause(
             "train/sentinel/return_std": 60.0,
         }
     ),
+    good=[
+        # The critic explains nothing, but the step itself explains what it paid.
+        lambda: cases.unsolved(
+            {
+                "train/sentinel/reward_std": 20.0,
+                "train/sentinel/reward_min": -60.0,
+                "train/sentinel/reward_max": 60.0,
+                "train/sentinel/reward_mean": 1.0,
+                "train/metrics/explained_variance": 0.0,
+                "train/sentinel/return_std": 60.0,
+                "train/sentinel/reward_explained": 0.8,
+            }
+        )
+    ],
 )
 def reward_is_mostly_noise(case: Case) -> Iterator[Finding]:
     """Rewards vary widely from step to step, and the critic can explain none of it.
@@ -281,12 +310,14 @@ def reward_is_mostly_noise(case: Case) -> Iterator[Finding]:
     """
     deviation, low, high = case.learning(STD), case.learning(LOW), case.learning(HIGH)
     explained, mean = measures.explained(case), case.learning(sentinel("reward_mean"))
-    if not len(explained) or deviation.median <= 0 or not len(mean) or not case.sick:
-        return
+    if not len(explained) or deviation.median <= 0 or not len(mean):
+        return  # a run that is solved is judged as well: noise of that size passes a threshold by chance
     # Bell-shaped and on both sides: neither a rare event nor a constant with exceptions.
     spread = (high.median - low.median) / deviation.median
     both = low.median < mean.median - deviation.median and high.median > mean.median + deviation.median
     strength = min(grade(-explained.share(0.4).median, -0.25, -0.05), grade(deviation.median / max(abs(mean.median), 1e-9), 2.0, 5.0))
+    # Rewards that follow from where a step began and led to are not noise, whatever the critic makes of them.
+    strength = min(strength, grade(-measures.known(measures.early(case, "reward_explained"), 0.0), -0.35, -0.2))
     if strength <= 0 or not both or not 3.5 < spread < 9:
         return
     text = f"rewards are {say(mean.median)} ± {say(deviation.median)} per step; explained variance {say(explained.share(0.4).median)}"
@@ -299,7 +330,7 @@ cause(
     "settles for doing nothing",
     "fault of environment",
     doses=["explore-longer", "start-wide-and-look-ahead", "start-wide", "whole-episode", "more-entropy"],
-    explains="ENT302 VAL201 EVA802 REW505",
+    explains="ENT302 VAL201 EVA802 REW505 REW503 REW513 EVA807 ENV611 POL102 VAL211 ENV612",
 )
 
 
@@ -467,7 +498,7 @@ def rewards_cannot_add_up_to_the_threshold(case: Case) -> Iterator[Finding]:
         return
     judged = case.signal(EVAL_RETURN)
     # Evaluation pays, as the threshold has it: only training differs. By a constant, unless it pays as much as the other costs.
-    shifted = len(judged) > 0 and judged.bottom > 0 and measures.mirrors_at_first(case) < 0.5
+    shifted = len(judged) > 0 and (judged.bottom > 0 or _is_shifted(case)) and measures.mirrors_at_first(case) < 0.5
     length = case.signal(LENGTH)
     shorter = len(length) > 0 and length.share(0.6).median < 0.7 * length.first
     text = f"rewards lie between {say(least)} and {say(most)}, the threshold is {say(case.threshold)}"
@@ -527,6 +558,8 @@ def training_pays_the_opposite_of_evaluation(case: Case) -> Iterator[Finding]:
     # Where actions or observations differ in evaluation, the two curves part as well, but not from the first. Where chance gets about
     # as much with either sign, only the curves tell.
     strength = min(max(mirrored, measures.mirrors_evaluation(case)), 1.0 if judged.share(0.5).median < mean + scale else 0.0)
+    strength *= 1.0 - _pays_alike_at_first(case)
+    strength *= 0.3 if _is_shifted(case) and measures.mirrors_at_first(case) < 0.5 else 1.0
     if strength <= 0:
         return
     text = (
@@ -538,6 +571,22 @@ def training_pays_the_opposite_of_evaluation(case: Case) -> Iterator[Finding]:
     )
     proof = evidence(EVAL_RETURN, text, *case.span, random=mean, first=progress.start)
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+def _pays_alike_at_first(case: Case) -> float:
+    """1 where a first step of training pays what a step of a random policy pays in evaluation: then its reward is the same one."""
+    shift, chance, steps = measures.reward_shift(case), measures.random_return(case), measures.early(case, "random_length")
+    if shift != shift or chance is None:
+        return 0.0
+    paid, luck = chance[0] / steps, 0.25 * measures.known(measures.at_first(case, "reward_std"), 0.0)
+    # Too little is paid to tell a sign from luck.
+    return grade(-abs(shift) / max(abs(paid), 1e-9), -0.6, -0.3) if abs(paid) > luck else 0.0
+
+
+def _is_shifted(case: Case) -> bool:
+    """Whether training's rewards lie away from those of a random policy in evaluation by more than they differ among themselves."""
+    shift, width = measures.reward_shift(case), case.signal(HIGH).top - case.signal(LOW).bottom if case.has(HIGH) else math.inf
+    return abs(shift) > 0.5 * width
 
 
 def _extremes(case: Case) -> tuple[float, float]:
@@ -766,16 +815,17 @@ def training_pays_more_or_less_for_every_step(case: Case) -> Iterator[Finding]:
     Episodes that all have the same length.
     """
     chance, length, returns = measures.random_return(case), case.signal(LENGTH), case.signal(RETURN)
-    steps, mean = measures.early(case, "random_length"), case.sentinel("reward_mean").share(0.0, 0.15)
-    first = mean.median if len(mean) else math.nan
-    if first != first or not len(length) or len(returns) < 4 or not case.sick:
+    steps, first = measures.early(case, "random_length"), measures.first_reward(case)
+    # Where few steps pay, a stretch without one says nothing about the others.
+    rare = measures.known(measures.at_first(case, "reward_nonzero"), 1.0) < RARE
+    if first != first or not len(length) or len(returns) < 4 or not case.sick or rare:
         return
     spread = 0.3 * measures.known(measures.early(case, "reward_std"), 0.0)
     if chance is not None and steps > 0:
         paid = chance[0] / steps
         shift = measures.reward_shift(case)
         # By how much the mean reward of a step may differ by chance: between policies, and between stretches of one.
-        scale = max(chance[1] / steps, 0.2 * abs(paid), spread, 1e-9)
+        scale = max(0.5 * chance[1] / steps, 0.2 * abs(paid), spread, 1e-9)
         text = f"a step of a random policy pays {say(paid)} in evaluation and {say(first)} in training"
     elif case.algo in OFF_POLICY:
         return  # what exploration gets and what the greedy policy gets differ from the first
@@ -787,8 +837,11 @@ def training_pays_more_or_less_for_every_step(case: Case) -> Iterator[Finding]:
         text = f"at first a step of evaluation pays {say(paid)}, and one of training {say(first)}"
     strength = grade(abs(shift) / scale, 1.5, 4.0)
     mirrored = abs(first + paid) < 0.4 * abs(paid)
-    # Another unit is a factor, which leaves the sign as it is.
-    many_times = first * paid > 0 and not 0.05 < abs(first / paid) < 20 and abs(paid) > scale
+    # Another unit is a factor, which leaves the sign as it is, and stretches the differences between rewards as well.
+    width = case.signal(HIGH).top - case.signal(LOW).bottom if case.has(HIGH) and case.has(LOW) else math.inf
+    many_times = first * paid > 0 and not 0.05 < abs(first / paid) < 20 and abs(paid) > scale and width > abs(shift)
+    # Rewards that are cut off are smaller in training, by as much as they are large: no constant.
+    strength *= 1.0 - measures.rewards_cut(case)
     if strength <= 0 or mirrored or many_times:
         return
     fix = advice(f"take the constant of about {say(shift)} per step out of the training reward", "> 30 %")
@@ -916,7 +969,8 @@ def evaluation_pays_more_than_training_can(case: Case) -> Iterator[Finding]:
     if not largest > 0 or not len(common) or not len(judged) or not length.median > 0 or not case.sick:
         return
     paid = float(np.median(np.abs(judged.values))) / length.median
-    strength = min(grade(decades(paid / largest), 0.15, 0.6), grade(common.median, 0.2, 0.5))
+    cut = measures.rewards_cut(case)
+    strength = min(grade(decades(paid / largest), 0.15 - 0.3 * cut, 0.6 - 0.5 * cut), max(grade(common.median, 0.2, 0.5), cut))
     if strength <= 0:
         return
     text = f"evaluation pays {say(paid)} a step, training at most {say(largest)}, and {percent(common.median)} of its rewards are the same"
@@ -938,6 +992,11 @@ def evaluation_pays_more_than_training_can(case: Case) -> Iterator[Finding]:
         lambda: cases.unsolved({"train/sentinel/action_effect_reward": 0.9, "train/sentinel/action_top_share": 0.6}),
         lambda: cases.unsolved(
             {"train/sentinel/action_effect_reward": 0.05, "train/sentinel/action_top_share": lambda share: np.minimum(0.5 + 2 * share, 1.0)}
+        ),
+        # The first steps say that the action alone decides little.
+        lambda: cases.unsolved(
+            {"train/sentinel/action_effect_reward": 0.9, "train/sentinel/action_top_share": lambda share: np.minimum(0.5 + 2 * share, 1.0)}
+            | {"train/sentinel/reward_by_action": 0.1}
         ),
         # Noise shrinks because the policy found something: evaluation rises with training.
         lambda: cases.continuous({"train/sentinel/action_std_max": lambda share: 1 - 0.8 * share}),
@@ -967,7 +1026,48 @@ def the_price_of_acting_decides(case: Case) -> Iterator[Finding]:
         shrunk = grade(-deviation.share(0.8).median / max(first, 1e-9), -0.6, -0.3) if len(deviation) else 0.0
         strength = max(min(grade(price, 0.45, 0.75), shrunk), 0.7 * min(grade(effect.median, 0.15, 0.45), shrunk) if len(effect) else 0.0)
         text = f"{percent(min(price, 1.0))} of what training gained was less noise: acting costs more than it brings"
-    if strength <= 0:
+    # What the action alone explains of the first rewards is what acting costs: where that is known, it says more (REW519).
+    if strength <= 0 or measures.at_first(case, "reward_by_action") >= 0:
         return
     fix = advice("lower the price of acting until the goal pays more than it costs to get there", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence(RETURN, text, *case.span, strength=strength),), remedies=(fix,))
+
+
+@rule(
+    "REW519",
+    severity=Severity.HIGH,
+    needs=[sentinel("reward_by_action"), STD],
+    cites=["schulman2016nuts"],
+    causes=["deceptive-reward"],
+    bad=lambda: cases.unsolved({"train/sentinel/reward_by_action": 0.95, "train/sentinel/reward_std": 1.5}),
+    good=[
+        lambda: cases.unsolved({"train/sentinel/reward_by_action": 0.1, "train/sentinel/reward_std": 1.5}),
+        # Small prices are all that was paid before the first episode ended: what comes then outweighs them.
+        lambda: cases.unsolved(
+            {"train/sentinel/reward_by_action": 0.95, "train/sentinel/reward_std": lambda share: np.where(share < 0.1, 0.01, 1.5)}
+        ),
+        # A task that is solved all the same.
+        lambda: cases.solved({"train/sentinel/reward_by_action": 0.95, "train/sentinel/reward_std": 1.5}),
+    ],
+)
+def the_action_alone_decides_the_reward(case: Case) -> Iterator[Finding]:
+    """What a step pays depends on the action alone, hardly on the state: acting has a price that outweighs the task.
+
+    ## Why it hurts
+    The price is paid at once, and what an action leads to comes later and is small beside it: the cheapest action is learned first,
+    and the task never.
+
+    ## When it is fine
+    Bandits, and tasks in which the action is what is paid for, as in trading.
+    """
+    share, size, largest = measures.at_first(case, "reward_by_action"), measures.at_first(case, "reward_std"), case.signal(STD).top
+    # The price must be as large as what rewards differ by later on.
+    strength = min(grade(share, 0.45, 0.8), grade(size / max(largest, 1e-12), 0.25, 0.5)) if share == share and size == size else 0.0
+    # Cut to its sign, a reward may hang on the action where what was cut off did not.
+    strength *= 1.0 - measures.rewards_cut(case)
+    if strength <= 0 or not case.sick:
+        return
+    text = f"the action alone explains {percent(share)} of the first rewards: what acting costs outweighs what it leads to"
+    fix = advice("lower the price of acting until the goal pays more than it costs to get there", "> 30 %")
+    proof = evidence(sentinel("reward_by_action"), text, *case.span, share=share)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))

@@ -185,16 +185,55 @@ def early(case: Case, name: str) -> float:
     return half.median if len(half) >= 3 else signal.median if len(signal) else math.nan
 
 
+def at_first(case: Case, name: str) -> float:
+    """A sentinel's first value, which a policy that has learned nothing brought about; NaN if the log begins later, or has none."""
+    signal, (begin, end) = case.sentinel(name), case.span
+    return float(signal.values[0]) if len(signal) and signal.steps[0] <= begin + 0.1 * (end - begin) else math.nan
+
+
+def while_varied(case: Case, name: str) -> float:
+    """Median of a sentinel over the rows of the first half whose actions still varied; NaN if there is none.
+
+    Of a policy that always does the same, or does what the observation says, nothing tells what another action would have done.
+    """
+    signal = case.sentinel(name)
+    varied = np.ones(len(signal), dtype=bool)
+    for other, most in (("action_top_share", 0.9), ("action_at_bound", 0.95)):
+        beside = case.sentinel(other)
+        if len(beside):
+            varied &= np.interp(signal.steps, beside.steps, beside.values) < most
+    chance = relative_entropy(case)
+    if len(chance):
+        varied &= np.interp(signal.steps, chance.steps, chance.values) > 0.1
+    half = varied & (signal.steps <= (case.span[0] + case.span[1]) / 2)
+    rows = signal.values[half if half.any() else varied]
+    return float(np.median(rows)) if len(rows) else math.nan
+
+
 def known(value: float, otherwise: float) -> float:
     """A number, or another one where it is NaN."""
     return value if value == value else otherwise
 
 
+def first_reward(case: Case) -> float:
+    """The mean reward of training's first steps, which a policy that has learned nothing took; NaN if unknown."""
+    mean = case.sentinel("reward_mean")
+    return known(at_first(case, "reward_mean"), mean.share(0.0, 0.15).median if len(mean) else math.nan)
+
+
 def reward_shift(case: Case) -> float:
-    """By how much a step of the first, nearly random training pays more than a step of a random policy in evaluation; NaN if unknown."""
+    """By how much a first step of training pays more than a step of a random policy in evaluation; NaN if unknown."""
     chance, steps = random_return(case), early(case, "random_length")
-    first = case.sentinel("reward_mean").share(0.0, 0.15)
-    return math.nan if chance is None or not steps > 0 or not len(first) else first.median - chance[0] / steps
+    return math.nan if chance is None or not steps > 0 else first_reward(case) - chance[0] / steps
+
+
+def rewards_cut(case: Case) -> float:
+    """1 where the largest reward is as large as the smallest is small, to the last digit and in every row, as clipping makes them."""
+    highest, lowest = case.sentinel("reward_max"), case.sentinel("reward_min")
+    if len(highest) < 3 or len(highest) != len(lowest) or not highest.top > 0:
+        return 0.0
+    size = highest.top
+    return grade(float(np.mean((np.abs(highest.values - size) < 1e-4 * size) & (np.abs(lowest.values + size) < 1e-4 * size))), 0.2, 0.5)
 
 
 def starts_alike(case: Case) -> float:
@@ -245,12 +284,14 @@ def mirrors_evaluation(case: Case) -> float:
 def mirrors_at_first(case: Case) -> float:
     """How clearly a first step of training pays what one of evaluation (or of a random policy in it) costs: 0 not at all, 1 exactly."""
     chance, steps = random_return(case), early(case, "random_length")
-    first = case.sentinel("reward_mean").share(0.0, 0.15)
-    if not len(first):
+    first = first_reward(case)
+    if first != first:
         return 0.0
     shift, _ = shift_beside_evaluation(case)
-    paid = chance[0] / steps if chance is not None and steps > 0 else first.median - shift
-    return grade(-abs(first.median + paid) / max(abs(paid), 1e-9), -1.0, -0.3) if paid == paid else 0.0
+    paid = chance[0] / steps if chance is not None and steps > 0 else first - shift
+    # Where all steps pay about the same, a mirror shows that to the digit.
+    exact = grade(-known(at_first(case, "reward_std"), math.inf) / max(abs(first), 1e-9), -0.3, -0.1)
+    return grade(-abs(first + paid) / max(abs(paid), 1e-9), -1.0 + 0.6 * exact, -0.3 + 0.15 * exact) if paid == paid else 0.0
 
 
 def shift_beside_evaluation(case: Case) -> tuple[float, float]:
