@@ -285,7 +285,7 @@ def main() -> None:
     found |= fresh("first look", first_look.load("first"))
     found |= fresh("first look, mended since", seen("first", corpus.load(corpus.OFF_POLICY_FRESH)))
     found |= fresh("second look", first_look.load("second")) | fresh("third look", first_look.load("third"))
-    for part, name in (("held_out", "first look"), ("second", "second look")):
+    for part, name in (("held_out", "first look"), ("second", "second look"), ("third", "third look")):
         if look.file(part).exists():
             found |= look.rows(look.load(part), name)
     if not wanted.no_baselines:

@@ -19,11 +19,13 @@ from rlclinic.config.overrides import set_values
 from rlclinic.errors import ConfigError
 
 SPLITS: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("split.json").read_text("utf-8"))
-HEALTHY: Final = {"fit": 8, "held_out": 38, "reserve": 20, "second": 28}
+HEALTHY: Final = {"fit": 8, "held_out": 38, "reserve": 20, "second": 28, "third": 16}
 """Healthy and odd-but-healthy groups of each world."""
-SEEDS: Final = {"fit": 0, "held_out": 300, "reserve": 600, "second": 900}
-SMALL: Final = {"fit": 0.1, "held_out": 0.22, "reserve": 0.14, "second": 0.22}
+SEEDS: Final = {"fit": 0, "held_out": 300, "reserve": 600, "second": 900, "third": 1200}
+SMALL: Final = {"fit": 0.1, "held_out": 0.22, "reserve": 0.14, "second": 0.22, "third": 0.1}
 """Share of worlds in which faults are planted that need a program of their own."""
+DRAWS: Final = {"third": 4}
+"""Worlds of a family, where they are not all."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class WorldCell(Cell):
 
 
 def part_of(name: str) -> str:
-    """fit, held_out, reserve or second."""
+    """fit, held_out, reserve, second or third."""
     family = families.world(name).family
     return next(part for part in SEEDS if family in SPLITS[part])
 
@@ -64,7 +66,7 @@ def part_of(name: str) -> str:
 def all_cells(part: str) -> Iterator[WorldCell]:
     """The cells of one part of the split, in a fixed order."""
     measured = learnable.load()
-    for name in families.names(*SPLITS[part]):
+    for name in families.names(*SPLITS[part], draws=DRAWS.get(part, families.DRAWS)):
         if measured[name]["learned"]:
             yield from _of_world(WorldTask(name, "", "fit" if part == "fit" else "test", own=True), measured[name], part)
 

@@ -625,11 +625,259 @@ def beam(d: Draw) -> World:
     )  # fmt: skip
 
 
+# ── families of the third look: drawn after the rules were frozen for it ──
+
+
+def mixer(d: Draw) -> World:
+    """A vessel with two inflows of different strength and a drain: level and concentration have to meet a recipe that is shown."""
+    continuous = d.continuous
+    inflow, drain, weak, strong = d.between(0.08, 0.16), d.between(0.04, 0.08), d.between(0.0, 0.2), d.between(0.8, 1.0)
+    taste, level_cost, waste = d.between(1.0, 3.0), d.between(0.5, 1.5), d.between(0.0, 0.05)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 0.4 + 0.6 * u[0], u[1] + 0.0, 0.3 + 0.4 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        first, second = _thrust(continuous, action)
+        thin, rich = inflow * xp.clip(0.5 + 0.5 * first, 0.0, 1.0), inflow * xp.clip(0.5 + 0.5 * second, 0.0, 1.0)
+        level = s[0] + thin + rich
+        mixed = (s[0] * s[1] + thin * weak + rich * strong) / level
+        level = xp.clip(level - drain * (1.0 + s[0]), 0.1, 2.0)
+        terms = {"recipe": -taste * abs(mixed - s[2]), "level": -level_cost * abs(level - 1.0), "waste": -waste * (thin + rich) / inflow}
+        return Moved((level, mixed, s[2]), terms, level > 1e9)
+
+    return _world(
+        "mixer", d, continuous=continuous, choices=5, dims=2, limit=d.whole(40, 80), noise=3, chance=False, start=start, step=step,
+        observe=lambda xp, s: (2.0 * s[0] - 2.0, 2.0 * s[1] - 1.0, 2.0 * s[2] - 1.0), obs_size=3, gamma=0.94,
+    )  # fmt: skip
+
+
+def archer(d: Draw) -> World:
+    """Aim, and let go: the one shot ends the episode and pays by how near it came."""
+    turn, wind, patience = d.between(0.1, 0.2), d.between(0.1, 0.4), d.between(0.005, 0.02)
+    width, bull = d.between(0.25, 0.4), d.between(2.0, 6.0)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 2.0 * u[0] - 1.0, 1.6 * u[1] - 0.8, 2.0 * u[2] - 1.0
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        # Left, right, let go.
+        aim = xp.clip(s[0] + turn * (1.0 * (action == 1) - 1.0 * (action == 0)), -1.5, 1.5)
+        shot = action == 2
+        miss = aim + wind * s[2] - s[1]
+        near = xp.exp(-((miss / width) ** 2))
+        hit = shot & (abs(miss) < width)
+        terms = {"time": -patience + 0.0 * aim, "shot": bull * near * shot, "wide": -1.0 * (shot & (abs(miss) > 2.5 * width))}
+        return Moved((aim, s[1], s[2]), terms, shot, 1.0 * hit)
+
+    return _world(
+        "archer", d, continuous=False, choices=3, limit=d.whole(30, 50), noise=3, chance=False, start=start, step=step,
+        observe=lambda xp, s: s, obs_size=3, gamma=0.97, success=d.number % 2 == 0,
+    )  # fmt: skip
+
+
+def patrol(d: Draw) -> World:
+    """A guard on a corridor with an alarm at either end: each grows louder until the guard comes."""
+    continuous = d.continuous
+    pace, half, noise_left, noise_right = d.between(0.2, 0.35), d.between(0.8, 1.2), d.between(0.04, 0.08), d.between(0.08, 0.14)
+    reward, tired = d.between(0.5, 1.5), d.between(0.0, 0.03)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return half * (2.0 * u[0] - 1.0), 1.0 * u[1], 1.0 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        move = _push(continuous, action, 3)
+        place = xp.clip(s[0] + pace * move, -half, half)
+        at_left, at_right = place < -0.85 * half, place > 0.85 * half
+        left, right = s[1] + noise_left, s[2] + noise_right
+        quiet = reward * (left * at_left + right * at_right)
+        left, right = xp.where(at_left, 0.0 * left, xp.clip(left, 0.0, 2.0)), xp.where(at_right, 0.0 * right, xp.clip(right, 0.0, 2.0))
+        terms = {"noise": -0.3 * (left + right), "quiet": quiet, "steps": -tired * move**2}
+        return Moved((place, left, right), terms, place > 1e9)
+
+    return _world(
+        "patrol", d, continuous=continuous, choices=3, limit=d.whole(50, 90), noise=3, chance=False, start=start, step=step,
+        observe=lambda xp, s: (s[0] / half, s[1] - 1.0, s[2] - 1.0), obs_size=3, gamma=0.95,
+    )  # fmt: skip
+
+
+def rocket(d: Draw) -> World:
+    """A rocket that has to hover at a height that is shown; its fuel makes it lighter, and it must neither crash nor fly off."""
+    continuous = d.continuous
+    gravity, engine, burn, top = d.between(0.04, 0.07), d.between(0.12, 0.18), d.between(0.001, 0.003), d.between(3.0, 4.5)
+    near, alive, crash = d.between(0.5, 1.5), d.between(0.0, 0.3), d.between(2.0, 6.0)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 1.0 + 1.5 * u[0], 0.2 * u[1] - 0.1, 1.0 + 0.0 * u[0], 1.0 + 1.5 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        thrust = 0.5 * (_push(continuous, action, 3) + 1.0)
+        fuel = xp.clip(s[2] - burn * thrust, 0.0, 1.0)
+        speed = 0.98 * s[1] + engine * thrust / (0.7 + 0.3 * fuel) - gravity
+        height = s[0] + speed
+        lost = (height < 0.0) | (height > top)
+        terms = {"near": near * xp.exp(-2.0 * (height - s[3]) ** 2), "alive": alive + 0.0 * height, "lost": -crash * lost}
+        return Moved((height, speed, fuel, s[3]), terms, lost)
+
+    return _world(
+        "rocket", d, continuous=continuous, choices=3, limit=d.whole(60, 110), noise=3, chance=False, start=start, step=step,
+        observe=lambda xp, s: (s[0] - 2.0, 4.0 * s[1], s[2], s[3] - 2.0), obs_size=4, gamma=0.96,
+    )  # fmt: skip
+
+
+def ferry(d: Draw) -> World:
+    """A ferry between two docks: people come to both by chance, and pay when they are brought across."""
+    crossing, room, busy = d.whole(3, 5), d.whole(3, 6), d.between(0.25, 0.4)
+    fare, wait, oil = d.between(0.5, 1.5), d.between(0.02, 0.08), d.between(0.05, 0.2)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 0.0 * u[0], 1.0 * (u[1] > 0.5), xp.floor(room * u[2]), xp.floor(room * u[0])
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        # Wait, or cast off; under way nothing can be chosen. s: steps left on the water, the dock, people here and there.
+        under_way = s[0] > 0.5
+        casts = (action == 1) & ~under_way
+        here, there = xp.clip(s[2] + 1.0 * (chance < busy), 0.0, 2.0 * room), xp.clip(s[3] + 1.0 * (chance > 1 - busy), 0.0, 2.0 * room)
+        aboard = xp.where(casts, xp.clip(here, 0.0, float(room)), 0.0 * here)
+        here = here - aboard
+        left = xp.where(casts, crossing + 0.0 * here, xp.clip(s[0] - 1.0, 0.0, 99.0))
+        # Who casts off has left this dock: what was there is here on arrival.
+        side = xp.where(casts, 1.0 - s[1], s[1] + 0.0 * here)
+        now, then = xp.where(casts, there, here), xp.where(casts, here, there)
+        terms = {"fares": fare * aboard, "waiting": -wait * (here + there), "oil": -oil * casts}
+        return Moved((left, side, now, then), terms, here > 1e9)
+
+    return _world(
+        "ferry", d, continuous=False, choices=2, limit=d.whole(50, 90), noise=3, chance=True, start=start, step=step,
+        observe=lambda xp, s: (2.0 * s[0] / crossing - 1.0, 2.0 * s[1] - 1.0, s[2] / room - 1.0, s[3] / room - 1.0), obs_size=4, gamma=0.96,
+    )  # fmt: skip
+
+
+def fishery(d: Draw) -> World:
+    """A stock of fish that grows by itself, with the seasons, and is gone for good when too many are caught."""
+    continuous = d.continuous
+    growth, season, gear, cost = d.between(0.15, 0.3), d.between(0.2, 0.5), d.between(0.15, 0.3), d.between(0.02, 0.08)
+    price, last = d.between(2.0, 5.0), d.between(0.12, 0.2)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 0.4 + 0.5 * u[0], 6.2832 * u[1]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        effort = 0.5 * (_push(continuous, action, 4) + 1.0)
+        caught = gear * effort * s[0]
+        stock = s[0] - caught + growth * (1 + season * xp.sin(s[1])) * s[0] * (1.0 - s[0])
+        gone = stock < last
+        terms = {"catch": price * caught, "effort": -cost * effort, "gone": -2.0 * price * gone}
+        return Moved((stock, s[1] + 0.25), terms, gone)
+
+    return _world(
+        "fishery", d, continuous=continuous, choices=4, limit=d.whole(60, 100), noise=2, chance=False, start=start, step=step,
+        observe=lambda xp, s: (4.0 * s[0] - 2.0, xp.sin(s[1]), xp.cos(s[1])), obs_size=3, gamma=0.97,
+    )  # fmt: skip
+
+
+def radio(d: Draw) -> World:
+    """Three channels whose quality comes and goes; listening to one pays its quality, and changing the channel costs."""
+    pace, fading, change = d.between(0.08, 0.2), d.between(0.5, 1.0), d.between(0.1, 0.4)
+    hum, offset = d.between(0.0, 0.2), d.between(-0.3, 0.3)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 6.2832 * u[0], xp.floor(3.0 * u[1])
+
+    def qualities(xp: Any, phase: Any) -> tuple[Any, Any, Any]:
+        return tuple(fading * xp.sin(phase + shift) + offset for shift in (0.0, 2.1, 4.2))  # type: ignore[return-value]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        phase = s[0] + pace * (0.5 + chance)
+        heard = sum(quality * (action == number) for number, quality in enumerate(qualities(xp, phase)))
+        terms = {"heard": heard, "change": -change * (action != s[1]), "hum": hum * (chance - 0.5)}
+        return Moved((phase, action + 0.0 * phase), terms, phase > 1e9)
+
+    return _world(
+        "radio", d, continuous=False, choices=3, limit=d.whole(40, 80), noise=2, chance=True, start=start, step=step,
+        observe=lambda xp, s: (*qualities(xp, s[0]), s[1] - 1.0), obs_size=4, gamma=0.93,
+    )  # fmt: skip
+
+
+def sailing(d: Draw) -> World:
+    """A boat that cannot sail into the wind: a buoy has to be reached on a course that the wind allows."""
+    continuous = d.continuous
+    pace, rudder, dead, buoy = d.between(0.15, 0.25), d.between(0.3, 0.5), d.between(0.5, 0.8), d.between(0.4, 0.6)
+    near, late, prize, sea = d.between(0.5, 1.5), d.between(0.0, 0.03), d.between(1.0, 4.0), d.between(3.0, 4.0)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        angle = 6.2832 * u[0]
+        return 2.0 * xp.cos(angle), 2.0 * xp.sin(angle), 6.2832 * u[1], 6.2832 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        heading = s[2] + rudder * _push(continuous, action, 3)
+        # Full speed with the wind from the side, none against it.
+        speed = pace * xp.clip(1.0 + dead - (1.0 + dead) * xp.cos(heading - s[3]), 0.0, 1.0)
+        x, y = s[0] + speed * xp.cos(heading), s[1] + speed * xp.sin(heading)
+        before, after = xp.sqrt(s[0] ** 2 + s[1] ** 2), xp.sqrt(x**2 + y**2)
+        there, lost = after < buoy, after > sea
+        terms = {"nearer": near * (before - after), "time": -late + 0.0 * after, "buoy": prize * there, "lost": -1.0 * lost}
+        return Moved((x, y, heading, s[3]), terms, there | lost, 1.0 * there)
+
+    return _world(
+        "sailing", d, continuous=continuous, choices=3, limit=d.whole(60, 100), noise=3, chance=False, start=start, step=step,
+        observe=lambda xp, s: (0.5 * s[0], 0.5 * s[1], xp.sin(s[2]), xp.cos(s[2]), xp.sin(s[3]), xp.cos(s[3])), obs_size=6, gamma=0.97,
+        success=d.number % 2 == 1,
+    )  # fmt: skip
+
+
+def press(d: Draw) -> World:
+    """A machine that pays for its speed, heats up with it, and breaks when it is too hot; orders differ in how much they pay."""
+    continuous = d.continuous
+    heating, cooling, change, limit = d.between(0.1, 0.18), d.between(0.05, 0.1), d.between(0.2, 0.4), d.between(1.0, 1.4)
+    pay, broken, swing = d.between(0.5, 1.5), d.between(3.0, 8.0), d.between(0.3, 0.8)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 1.0 * u[0], 0.6 * u[1], 6.2832 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        speed = xp.clip(s[0] + change * _push(continuous, action, 3), 0.0, 1.5)
+        heat = s[1] + heating * speed**2 - cooling * (0.3 + s[1])
+        heat = xp.clip(heat, 0.0, 9.0)
+        breaks = heat > limit
+        terms = {"made": pay * (1.0 + swing * xp.sin(s[2])) * speed, "broken": -broken * breaks}
+        return Moved((speed, heat, s[2] + 0.2), terms, breaks)
+
+    return _world(
+        "press", d, continuous=continuous, choices=3, limit=d.whole(50, 90), noise=3, chance=False, start=start, step=step,
+        observe=lambda xp, s: (s[0] - 0.75, 2.0 * s[1] / limit - 1.0, xp.sin(s[2]), xp.cos(s[2])), obs_size=4, gamma=0.96,
+    )  # fmt: skip
+
+
+def orbit(d: Draw) -> World:
+    """A satellite that is turned by a wheel, which can only store so much spin: it has to point where it is told."""
+    continuous = d.continuous
+    torque, damping, store, effort = d.between(0.06, 0.12), d.between(0.96, 1.0), d.between(0.6, 1.0), d.between(0.0, 0.05)
+    sharp, pays = d.between(0.3, 1.0), d.number % 2
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 2.4 * u[0] - 1.2, 0.1 * u[1] - 0.05, 0.0 * u[0], 1.6 * u[2] - 0.8
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        push = _push(continuous, action, 3)
+        wheel = xp.clip(s[2] + torque * push, -store, store)
+        spin = damping * s[1] - (wheel - s[2])
+        angle = s[0] + spin
+        error = angle - s[3]
+        pointing = xp.exp(-((error / sharp) ** 2)) if pays else -xp.clip(abs(error), 0.0, 3.0)
+        return Moved((angle, spin, wheel, s[3]), {"pointing": pointing, "effort": -effort * push**2}, abs(angle) > 1e9)
+
+    return _world(
+        "orbit", d, continuous=continuous, choices=3, limit=d.whole(50, 90), noise=3, chance=False, start=start, step=step,
+        observe=lambda xp, s: (s[0], 5.0 * s[1], s[2] / store, s[3]), obs_size=4, gamma=0.95,
+    )  # fmt: skip
+
+
 FAMILIES: Final[dict[str, Callable[[Draw], World]]] = {
     made.__name__: made
     for made in (
         point, chain, pendulum, cart, queue, thermostat, grid, tracker, inventory, pursuit, lander, tank, harvest, crane, battery,
-        steering, dosing, traffic, lift, beam,
+        steering, dosing, traffic, lift, beam, mixer, archer, patrol, rocket, ferry, fishery, radio, sailing, press, orbit,
     )
 }  # fmt: skip
 

@@ -62,8 +62,14 @@ PLACES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "sac": ("dosing-3", "beam-1"),
         "a2c": ("traffic-4", "beam-2"),
     },
+    "third": {
+        "ppo": ("mixer-0", "archer-2", "patrol-1", "rocket-0", "ferry-1", "radio-3", "press-1", "orbit-3"),
+        "dqn": ("radio-0", "patrol-2", "orbit-2"),
+        "sac": ("orbit-1", "patrol-3"),
+        "a2c": ("radio-2", "mixer-2"),
+    },
 }
-TIMES: Final = {"fit": 1, "held_out": 2, "reserve": 1, "second": 2}
+TIMES: Final = {"fit": 1, "held_out": 2, "reserve": 1, "second": 2, "third": 2}
 """In how many worlds each fault of PPO is planted."""
 OFTEN: Final = ("actions-without-effect", "observation-scale", "reward-sign")
 """Faults of several kinds, planted twice as often."""
@@ -229,7 +235,7 @@ def all_specs(part: str) -> Iterator[Spec]:
     """The cells of a part of the split, healthy ones first."""
     for algo, worlds in PLACES[part].items():
         for place, world in enumerate(worlds):
-            odd = ODD[: 4 if algo in ("ppo",) and part in ("held_out", "second") else 2 if place < 2 else 1]
+            odd = ODD[: 4 if algo in ("ppo",) and part in ("held_out", "second", "third") else 2 if place < 2 else 1]
             yield from (Spec(part, algo, world, what) for what in odd)
         causes: dict[str, list[Planted]] = {}
         for what in MENUS[algo]:
