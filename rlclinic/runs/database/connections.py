@@ -100,12 +100,16 @@ class Transaction(NamedTuple):
 
 def url() -> str | None:
     """The URL of the PostgreSQL database; None: the store's own file."""
-    given = os.environ.get(VARIABLE, "").strip()
+    return read_url(os.environ.get(VARIABLE, "").strip())
+
+
+def read_url(given: str) -> str | None:
+    """A URL that can be used; None for the store's own file."""
     if not given or given == "sqlite":
         return None
     if not given.startswith(("postgresql://", "postgres://")) or not _readable(given):
         raise UsageError(
-            f"{VARIABLE} is neither sqlite nor the URL of a PostgreSQL database.\n  Nobody knows where the queue is.\n"
+            "the database is named neither sqlite nor by the URL of a PostgreSQL database.\n  Nobody knows where the queue is.\n"
             f"  Type: export {VARIABLE}=postgresql://USER@HOST/DATABASE"
         )
     return given
@@ -128,13 +132,18 @@ def choose(given: str | None) -> None:
     """Take the database that an option names, for this process and its children."""
     if given is None:
         return
-    if ":" in given.partition("://")[2].rpartition("@")[0] or "password" in given:
-        raise UsageError(
-            "--db has a password in it.\n  Everybody on this machine can read the command lines of all processes.\n"
-            f"  Put the whole URL into the variable {VARIABLE}, or the password into PGPASSWORD or ~/.pgpass"
-        )
+    check_secret(given)
     os.environ[VARIABLE] = given
     url()
+
+
+def check_secret(given: str) -> None:
+    """UsageError if an option names a database with its password."""
+    if ":" in given.partition("://")[2].rpartition("@")[0] or "password" in given:
+        raise UsageError(
+            "the option has a password in it.\n  Everybody on this machine can read the command lines of all processes.\n"
+            f"  Put the whole URL into the variable {VARIABLE}, or the password into PGPASSWORD or ~/.pgpass"
+        )
 
 
 def describe(store: Store) -> str:
@@ -159,16 +168,16 @@ def exists(store: Store) -> bool:
 
 
 @contextmanager
-def transaction(store: Store) -> Iterator[Transaction]:
-    """All of the block, or nothing of it."""
-    given = url()
+def transaction(store: Store, database: str | None = None) -> Iterator[Transaction]:
+    """All of the block, or nothing of it; in another database than the one that is chosen, where one is named."""
+    given = url() if database is None else read_url(database)
     with _sqlite(store) if given is None else _postgres(store, given) as opened:
         yield opened
 
 
 def forget() -> None:
-    """Close this thread's connection, where it has one."""
-    _local.kept = None
+    """Close this thread's connections, where it has any."""
+    _local.kept = {}
 
 
 def migrate(store: Store) -> tuple[int, int]:
@@ -240,16 +249,16 @@ def _sqlite(store: Store) -> Iterator[Transaction]:
 class _Kept:
     """A connection that is closed when its thread ends, or when nobody needs it any more."""
 
-    def __init__(self, connection: "psycopg.Connection[Any]", given: str) -> None:
-        self.connection, self.opened_for = connection, (os.getpid(), given)
+    def __init__(self, connection: "psycopg.Connection[Any]") -> None:
+        self.connection, self.process = connection, os.getpid()
 
     def __del__(self) -> None:
-        if self.opened_for[0] == os.getpid():
+        if self.process == os.getpid():
             self.connection.close()
 
 
 _local = threading.local()
-"""A connection for every thread: opening one costs more than all that is asked through it. A forked process opens its own."""
+"""Connections of every thread, by URL: opening one costs more than all that is asked through it. A forked process opens its own."""
 
 
 @contextmanager
@@ -262,7 +271,7 @@ def _postgres(store: Store, given: str) -> Iterator[Transaction]:
             opened.connection.execute("COMMIT")
         except BaseException:
             # A kill of the server in the middle ends the transaction by itself.
-            forget()
+            _local.kept.pop(given, None)
             opened.connection.close()
             raise
 
@@ -271,12 +280,14 @@ def _begin(given: str) -> "psycopg.Connection[Any]":
     """A connection in a new transaction. One that broke since it was last used is opened anew: nothing was asked of it yet."""
     import psycopg
 
-    kept: _Kept | None = getattr(_local, "kept", None)
-    if kept is not None and kept.opened_for == (os.getpid(), given):
+    if not hasattr(_local, "kept"):
+        _local.kept = {}
+    kept: _Kept | None = _local.kept.get(given)
+    if kept is not None and kept.process == os.getpid():
         try:
             kept.connection.execute(_BEGIN)
         except psycopg.Error:
-            forget()
+            del _local.kept[given]
         else:
             return kept.connection
     connection = _connect(given)
@@ -288,7 +299,7 @@ def _begin(given: str) -> "psycopg.Connection[Any]":
                 "the tables of the database were made by a newer rlclinic.\n  It cannot be told what they mean.\n  Upgrade this one"
             )
         raise RunError("the database has no tables of this rlclinic yet.\n  There is no queue.\n  Make them: ", Action("db migrate"))
-    _local.kept = _Kept(connection, given)
+    _local.kept[given] = _Kept(connection)
     return connection
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from rlclinic.errors import UsageError
-from rlclinic.ops.jobs import audited, budget, models, pool, start
+from rlclinic.errors import RunError, UsageError
+from rlclinic.ops.jobs import audited, budget, database, models, pool, start
 from rlclinic.ops.jobs.audit import Caller
 from rlclinic.ops.jobs.models import Job
 from rlclinic.ops.train.requests import TrainRequest
@@ -17,6 +18,7 @@ from rlclinic.runs import disk, jobs, lease
 from rlclinic.runs.database import connections, job_queue
 from rlclinic.runs.lease import LeaseLost
 from rlclinic.runs.store import Store
+from rlclinic.serve.cli.app import app
 from tests.postgres import PASSWORD, Server
 
 LEASE = 2.0
@@ -190,6 +192,40 @@ def test_a_start_with_a_key_is_one_job_and_the_last_of_the_budget_goes_to_one(st
         submit(store, seed=10, by=agent)
     assert [row.id for row in job_queue.list_rows(store)] == [first.id]
     assert len(list((store.root / "@jobs").glob("j*/"))) == 1
+
+
+def test_a_queue_is_taken_to_another_database_and_checked_there(
+    store: Store, postgres_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = submit(store)
+    monkeypatch.delenv(connections.VARIABLE)
+    monkeypatch.setattr(start, "_launch_next", lambda store: {})
+    local = submit(store, seed=10)
+    assert (shared.shared, local.shared) == (True, False)
+    monkeypatch.setenv(connections.VARIABLE, postgres_server.url)
+    database.migrate_database(store.root)
+    assert database.check_database(store.root).problems == [f"job {shared.id} waits, and the queue does not know it; a worker puts it back"]
+    for moved in (2, 0):
+        assert database.move_queue("sqlite", store.root).jobs == moved
+    found = database.check_database(store.root)
+    assert (found.kind, found.states, found.problems) == ("PostgreSQL", {"queued": 2}, [])
+    assert PASSWORD not in found.model_dump_json()
+    both = {local.id, shared.id}
+    assert {taken.id for _ in both if (taken := job_queue.claim_shared(store, "w", cores=4, free=4)) is not None} == both
+    monkeypatch.setenv(connections.VARIABLE, "sqlite")
+    assert job_queue.list_rows(store) == []
+    monkeypatch.setattr(connections, "check_secret", lambda given: None)
+    with pytest.raises(RunError, match="2 jobs are being done"):
+        database.move_queue(postgres_server.url, store.root)
+    connections.forget()
+
+
+def test_a_database_that_cannot_be_reached_is_a_problem_and_no_crash(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(connections.VARIABLE, f"postgresql://u:{PASSWORD}@/nowhere?host={store.root}")
+    found = database.check_database(store.root)
+    assert "cannot be used" in found.problems[0]
+    assert PASSWORD not in found.model_dump_json()
+    assert CliRunner().invoke(app, ["db", "check", "--runs-dir", str(store.root)]).exit_code == 1
 
 
 def test_a_queue_that_was_made_anew_gets_what_waits(store: Store) -> None:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 serve_app = typer.Typer(help="Serve the dashboard, the HTTP API and MCP.", invoke_without_command=True, no_args_is_help=False)
 token_app = typer.Typer(help="Who may come in: tokens with scopes.", no_args_is_help=True)
-db_app = typer.Typer(help="The index of runs behind searches; run folders stay the truth.", no_args_is_help=True)
+db_app = typer.Typer(help="The index of runs behind searches, and the queue of jobs; run folders stay the truth.", no_args_is_help=True)
+Database = Annotated[
+    str | None, typer.Option("--db", metavar="URL", help="The queue: postgresql://USER@HOST/DATABASE, or sqlite; else RLCLINIC_DB.")
+]
 serve_app.add_typer(token_app, name="token")
 
 Scope = Literal["read", "own", "write"]
@@ -151,6 +154,57 @@ def db_reindex(runs_dir: options.RunsDir = Path("runs"), as_json: options.Json =
 def db_status(runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
     """Bring the index up to date with the folders that changed, and say how it stands."""
     _index(runs_dir, as_json, full=False)
+
+
+@db_app.command("migrate")
+def db_migrate(db: Database = None, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
+    """Make the tables of the queue of jobs, or bring them up to date."""
+    from rlclinic.ops.jobs import database
+    from rlclinic.runs.database import connections
+    from rlclinic.serve.cli import console
+
+    connections.choose(db)
+    done = database.migrate_database(runs_dir)
+    console.print_json(done) if as_json else typer.echo(f"{done.database}: tables of version {done.now} (before: {done.before or 'none'})")
+
+
+@db_app.command("move")
+def db_move(
+    origin: Annotated[str, typer.Option("--from", metavar="URL", help="Where the queue is now: sqlite, or a URL.")] = "sqlite",
+    db: Database = None,
+    runs_dir: options.RunsDir = Path("runs"),
+    as_json: options.Json = False,
+) -> None:
+    """Take this store's queue of jobs from one database to another; workers are stopped before."""
+    from rlclinic.ops.jobs import database
+    from rlclinic.runs.database import connections
+    from rlclinic.serve.cli import console
+
+    connections.choose(db)
+    moved = database.move_queue(origin, runs_dir)
+    console.print_json(moved) if as_json else typer.echo(f"{moved.jobs} jobs, {moved.waiting} of them waiting, are now in {moved.database}")
+
+
+@db_app.command("check")
+def db_check(db: Database = None, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
+    """Say whether the queue of jobs can be reached, and whether it agrees with the store. Exit code 1 if not."""
+    from rlclinic import plain_text
+    from rlclinic.ops.jobs import database
+    from rlclinic.runs.database import connections
+    from rlclinic.serve.cli import console
+
+    connections.choose(db)
+    found = database.check_database(runs_dir)
+    if as_json:
+        console.print_json(found)
+    else:
+        states = ", ".join(f"{count} {state}" for state, count in sorted(found.states.items())) or "no jobs"
+        answer = f"answers in {found.round_trip_seconds * 1e3:.1f} ms, its clock differs by {found.clock_difference_seconds:+.1f} s"
+        typer.echo(f"{found.kind} {found.database}: {answer}; {states}{f', {len(found.late)} late' if found.late else ''}")
+        for problem in found.problems:
+            typer.echo(plain_text.clean(f"PROBLEM  {problem}"))
+    if found.problems:
+        raise typer.Exit(1)
 
 
 def _index(runs_dir: Path, as_json: bool, *, full: bool) -> None:
