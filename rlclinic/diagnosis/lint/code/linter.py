@@ -18,7 +18,12 @@ LONGEST_WAIVED: Final = 8
 """Lines of a statement on which the mark is looked for; a whole loop or class is not waived by one inside it."""
 SAID_ONCE: Final = frozenset({"COD101"})
 """Checks whose finding is said for the first file of a folder only."""
-SAID_BY_ANOTHER: Final = {"COD122": ("COD121", "COD123"), "COD210": ("COD206",), "COD406": ("COD405",)}
+SAID_BY_ANOTHER: Final = {
+    "COD536": ("COD121", "COD122", "COD123"),
+    "COD122": ("COD121", "COD123"),
+    "COD210": ("COD206",),
+    "COD406": ("COD405",),
+}
 """Checks whose formulas see the same mistake from another side: they are silent where those speak."""
 _TESTS: Final = re.compile(r"(^|[/\\])(tests?[/\\][^/\\]*|conftest|test_[^/\\]*|[^/\\]*_test)\.py$")
 _WAIVED: Final = re.compile(r"#\s*rlclinic:\s*ignore\b((?:[,\s]+[A-Z]{3}\d{3})*)")

@@ -9,6 +9,7 @@ result are formulas (`Symbol`) and what happened in which order (`Event`): steps
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 MOST_STEPS: Final = 60_000
@@ -123,10 +124,18 @@ class Kind:
         return None
 
     def is_network(self) -> bool:
+        return self._is_network
+
+    @cached_property
+    def _is_network(self) -> bool:
         return any(name.rpartition(".")[2] in ("Module", "LightningModule", "ScriptModule") for name in self.external())
 
     def is_trainer(self) -> bool:
         """A module that trains networks which are its parts."""
+        return self._is_trainer
+
+    @cached_property
+    def _is_trainer(self) -> bool:
         doing = {"backward", "manual_backward", "load_state_dict", "zero_grad", "deepcopy", "configure_optimizers"}
         named = {node.attr for kind in self.lineage() if kind.node for node in ast.walk(kind.node) if isinstance(node, ast.Attribute)}
         return bool(doing & named) or self.method("configure_optimizers") is not None
@@ -163,6 +172,8 @@ class Scope:
     bound: Value | None = None
     depth: int = 0
     """How many conditions held when the function was entered."""
+    loops: int = 0
+    """How many loops the function was entered in."""
 
     def find(self, name: str) -> Value | None:
         scope: Scope | None = self
@@ -207,6 +218,8 @@ class Execution:
         self.optimizers: list[Symbol] = []
         self.records: list[Record] = []
         self.complete = True
+        self.known: dict[str, Any] = {}
+        """What was asked of the run before, and the answer."""
         self._steps = 0
         self._guards: tuple[Value, ...] = ()
         self._loops: tuple[ast.AST, ...] = ()
@@ -219,6 +232,8 @@ class Execution:
         """What each loop asks after its passes."""
         self.walked: dict[ast.AST, Value] = {}
         """What each loop walks over."""
+        self.reached: set[int] = set()
+        """Lines of functions that the script itself calls."""
         self._active: list[ast.AST] = []
         self._frames: list[tuple[ast.AST, set[int], int, list[Value]]] = []
         """Calls that are being followed, what they were given, and how many networks are among that."""
@@ -230,6 +245,7 @@ class Execution:
             return
         try:
             self._block(tree.body, self._module)
+            self.reached = {function.lineno for function in self._run if isinstance(function, ast.FunctionDef)}
             self._run_the_rest(tree)
         except (_GivenUp, RecursionError):
             self.complete = False
@@ -296,7 +312,8 @@ class Execution:
         elif isinstance(node, ast.Return):
             scope.returned.append(self._eval(node.value, scope) if node.value is not None else constant(None, node))
             scope.reasons.append(self._guards[-1] if len(self._guards) > scope.depth else None)
-            self._event("leave", scope.returned[-1], None, node)
+            if len(self._loops) > scope.loops:
+                self._event("leave", scope.returned[-1], None, node)
         elif isinstance(node, ast.Break):
             self._event("leave", constant(None, node), None, node)
         elif isinstance(node, ast.If):
@@ -633,7 +650,12 @@ class Execution:
             decided = self._decided(test)
             if decided is not None:
                 return self._eval(node.body if decided else node.orelse, scope)
-            return self._join(test, self._eval(node.body, scope), self._eval(node.orelse, scope), node)
+            outer, self._guards = self._guards, (*self._guards, test)
+            one = self._eval(node.body, scope)
+            self._guards = (*outer, Symbol("Not", (test,), node))
+            other = self._eval(node.orelse, scope)
+            self._guards = outer
+            return self._join(test, one, other, node)
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
             return self._listed(node, scope)
         if isinstance(node, ast.Dict):
@@ -814,8 +836,8 @@ class Execution:
                 cut = _cut(holder, key)
                 if cut is not None:
                     return Items(cut, node)
-                backwards = any(isinstance(argument, Symbol) and argument.op == "USub" for argument in key.args[-1:])
-                return self._symbol("reversed", (holder,), node) if backwards and len(key.args) == 1 else holder
+                backwards = isinstance(key.data, ast.Slice) and isinstance(key.data.step, ast.UnaryOp)
+                return self._symbol("reversed", (holder,), node) if backwards else holder
             return self._element(holder, node)
         if isinstance(holder, Table):
             if place in holder.items:
@@ -969,7 +991,7 @@ class Execution:
         self._run.add(function)
         if self._active.count(function) > 1 or len(self._active) > MOST_DEEP:
             return self._symbol("unknown", tuple(args), node)
-        scope = Scope(closure.scope, kind=closure.kind, bound=closure.bound, depth=len(self._guards))
+        scope = Scope(closure.scope, kind=closure.kind, bound=closure.bound, depth=len(self._guards), loops=len(self._loops))
         places = [each.arg for each in [*function.args.posonlyargs, *function.args.args]]
         given = [closure.bound, *args] if closure.bound is not None else args
         for name, value in zip(places, given, strict=False):

@@ -241,6 +241,54 @@ def _looked_at(step: Symbol) -> list[Symbol]:
     return [each for each in made if not (each.op == "stepped" and each.args[0] is step)]
 
 
+def asked_about_the_same(script: Script) -> Iterator[Spot]:
+    """A target in which a network is asked about the observation before the step, where the one after it is meant."""
+    for target in formulas.targets(script):
+        rewards = [
+            each
+            for term in terms(target.sum)
+            for one in term.factors
+            if formulas.is_reward(one)
+            for each in latest(one)
+            if each.op == "stepped"
+        ]
+        steps = {id(each.args[0]) for each in rewards}
+        carried = any(formulas.carried(one) is not None for one in target.future.factors)
+        if len(steps) != 1 or carried or len([term for term in terms(target.sum) if term.sign < 0]) > 0:
+            continue
+        for out in [found for factor in target.future.factors for found in _asked_here(factor)]:
+            seen = latest(out.args[1])
+            before = [
+                each
+                for each in seen
+                if each.op == "observed" or (each.op == "stepped" and each.data[0] == 0 and id(each.args[0]) not in steps)
+            ]
+            if seen and len(before) == len(seen) and _is_drawn(out.args[1]):
+                yield _spot(
+                    formulas.written(out),
+                    "the target asks about the observation before the step, where the one after it is meant",
+                    "the next observation",
+                )
+
+
+def _asked_here(value: Value, depth: int = 10) -> list[Symbol]:
+    """Answers that were given for this formula, not kept from before."""
+    if not isinstance(value, Symbol) or depth == 0:
+        return []
+    if value.op == "out" and len(value.args) > 1:
+        return [value]
+    if value.op in ("method", "call", "attribute", "item", "Sub", "Mult") and called(value) not in ("argmax", "gather"):
+        return [found for each in value.args for found in _asked_here(each, depth - 1)]
+    return _asked_here(value.args[0], depth - 1) if called(value) == "gather" else []
+
+
+def _is_drawn(value: Value) -> bool:
+    return any(
+        part.op in ("column", "sampled") or (part.op == "read" and len(part.args) > 1 and sizes.is_many(part.args[1]))
+        for part in formulas.parts(value, into_networks=False, into_arrays=False)
+    )
+
+
 # ── actions ──
 
 
@@ -300,6 +348,26 @@ def _is_kept(value: Value) -> bool:
     return False
 
 
+def log_prob_of_clipped_draw(script: Script) -> Iterator[Spot]:
+    """The log-probability of a draw after it was cut to the bounds of actions."""
+    for event in formulas.backwards(execution(script)):
+        for part in formulas.parts(event.value) if event.value is not None else ():
+            if called(part) != "log_prob" or len(part.args) < 2:
+                continue
+            dist, action = part.args[0], part.args[1]
+            clip: Symbol | None = None
+            while isinstance(action, Symbol) and called(action) in formulas.PASSING and action.args:
+                clip = action if called(action) in ("clip", "clamp") else clip
+                action = action.args[0]
+            drawn = isinstance(action, Symbol) and called(action) in ("sample", "rsample") and action.args and action.args[0] is dist
+            if clip is not None and drawn:
+                yield _spot(
+                    clip.node,
+                    "the action is cut to its bounds before its log-probability is taken: it is that of an action which was not drawn",
+                    "clip only what the environment gets",
+                )
+
+
 def greedy_policy(script: Script) -> Iterator[Spot]:
     """The likeliest action in every step of training, of a network that is trained by its log-probabilities."""
     run = execution(script)
@@ -327,6 +395,35 @@ def greedy_policy(script: Script) -> Iterator[Spot]:
 def _has_chance(value: Value) -> bool:
     return any(
         called(part) in ("sample", "rsample", "multinomial", "choice", "random") for part in formulas.parts(value, into_arrays=False)
+    )
+
+
+def observation_kept(script: Script) -> Iterator[Spot]:
+    """In the second pass of a loop the action is still chosen for what the reset returned."""
+    for node, events in _by_place(_steps(script)).items():
+        event = events[-1]
+        assert isinstance(event.value, Symbol)
+        if len(events) < 2 or not event.loops:
+            continue
+        asked = [each for given in _inputs(event.value.args[1]) for each in latest(given)]
+        stepped = [each for each in asked if each.op != "observed" and each.op != "reset"]
+        if asked and not stepped and not any(isinstance(loop, ast.For) and _begins_anew(script, loop, event) for loop in event.loops[-1:]):
+            yield _spot(
+                node,
+                "actions are chosen for the first observation again and again: what the step returns is not carried to the next one",
+                "obs = next_obs",
+            )
+
+
+def _begins_anew(script: Script, loop: ast.AST, event: Event) -> bool:
+    """Whether every pass begins with a reset, and makes one step: a bandit."""
+    return any(
+        other.name == "env reset"
+        and other.loops
+        and other.loops[-1] is loop
+        and other.subject is event.subject
+        and other.guards == event.guards
+        for other in execution(script).events
     )
 
 
@@ -415,6 +512,15 @@ def _falls(value: Value) -> bool:
     return False
 
 
+def worst_action(script: Script) -> Iterator[Spot]:
+    """The action with the smallest value."""
+    for event in _steps(script):
+        assert isinstance(event.value, Symbol)
+        for part in formulas.parts(event.value.args[1], into_networks=False, into_arrays=False):
+            if called(part) == "argmin" and part.args and any(inner.op == "out" for inner in formulas.parts(part.args[0], False, False)):
+                yield _spot(part.node, "the action with the smallest value is taken", "argmax")
+
+
 def chance_never_falls(script: Script) -> Iterator[Spot]:
     events: dict[ast.AST, list[tuple[Symbol, Value]]] = {}
     for _, test, _, holds, fails in _choices(script):
@@ -441,8 +547,15 @@ def _changes(script: Script, test: ast.AST) -> bool:
     """Whether something that a comparison reads is set in more than one place."""
     read = {node.id if isinstance(node, ast.Name) else node.attr for node in ast.walk(test) if isinstance(node, ast.Name | ast.Attribute)}
     places: dict[str, int] = {}
-    stored = [node.id for node in script.all(ast.Name) if isinstance(node.ctx, ast.Store)]
-    stored += [node.attr for node in script.all(ast.Attribute) if isinstance(node.ctx, ast.Store)]
+    idle = [
+        range(function.lineno, (function.end_lineno or function.lineno) + 1)
+        for function in script.functions
+        if execution(script).reached and function.lineno not in execution(script).reached
+    ]
+    places_set = [*script.all(ast.Name), *script.all(ast.Attribute)]
+    used = [node for node in places_set if not any(node.lineno in lines for lines in idle)]
+    stored = [node.id for node in used if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    stored += [node.attr for node in used if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
     for name in stored:
         places[name] = places.get(name, 0) + (name in read)
     return any(count > 1 for count in places.values())
@@ -473,8 +586,7 @@ def end_is_overlooked(script: Script) -> Iterator[Spot]:
         ends: set[str] = set()
         named: ast.AST | None = None
         for reason in reasons:
-            held = [flag(part) for part in formulas.parts(reason, into_networks=False, into_arrays=False)]
-            found = {end for each in held if each is not None for end in each.ends}
+            found = _ends_in(reason)
             ends |= found
             if found and named is None:
                 named = reason.node if isinstance(reason, Symbol) else None
@@ -490,6 +602,15 @@ def end_is_overlooked(script: Script) -> Iterator[Spot]:
                 "the episode is left at real ends alone: at a time limit the environment is stepped on, though its episode is over",
                 "if terminated or truncated",
             )
+
+
+def _ends_in(value: Value) -> set[str]:
+    """The ends that a condition asks for."""
+    held = flag(value)
+    if held is not None:
+        return set(held.ends)
+    joins = isinstance(value, Symbol) and value.op in ("And", "Or", "Not", "BitOr", "BitAnd", "Compare", "Invert")
+    return {end for each in value.args for end in _ends_in(each)} if joins and isinstance(value, Symbol) else set()
 
 
 def _is_long(walked: Value | None) -> bool:
@@ -676,6 +797,9 @@ def discount_unused(script: Script) -> Iterator[Spot]:
     used = {node.id for node in script.all(ast.Name) if isinstance(node.ctx, ast.Load)} | {node.attr for node in script.all(ast.Attribute)}
     if not named or named & used:
         return
+    for target in formulas.targets(script):
+        if not any(formulas.is_scalar(factor) for factor in target.future.factors):
+            yield _spot(target.sum.node, f"what comes next counts in full, and `{min(named)}` is never used", "reward + gamma * next")
     for each in execution(script).sums:
         if each.op == "Add" and each.data != "in place" and len(each.args) == 2:
             kept = [one for one in each.args if formulas.carried(one) is not None]
@@ -708,9 +832,12 @@ def same_seeds(script: Script) -> Iterator[Spot]:
 
 MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD122": (asked_about_later, stored_twice),
+    "COD536": (asked_about_the_same,),
+    "COD106": (observation_kept,),
+    "COD201": (log_prob_of_clipped_draw,),
     "COD210": (log_prob_of_another_draw, fresh_draw_in_update),
     "COD206": (greedy_policy,),
-    "COD511": (exploration_inverted,),
+    "COD511": (exploration_inverted, worst_action),
     "COD508": (chance_never_falls,),
     "COD105": (end_is_overlooked,),
     "COD501": (_closed("COD501"),),

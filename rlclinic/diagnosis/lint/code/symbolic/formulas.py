@@ -606,6 +606,13 @@ class Copy(NamedTuple):
 
 def copies(run: Execution) -> list[Copy]:
     """Networks that are copies, by deepcopy or load_state_dict, and that no optimizer holds."""
+    if "copies" not in run.known:
+        run.known["copies"] = _copies(run)
+    held: list[Copy] = run.known["copies"]
+    return held
+
+
+def _copies(run: Execution) -> list[Copy]:
     made: dict[int, Copy] = {}
     for value in _all_networks(run):
         if value.copy_of is not None:
@@ -630,8 +637,15 @@ def _all_networks(run: Execution) -> Iterator[Symbol | Record]:
             yield top
 
 
-def outputs(run: Execution) -> Iterator[Symbol]:
+def outputs(run: Execution) -> list[Symbol]:
     """Every answer of a network."""
+    if "outputs" not in run.known:
+        run.known["outputs"] = list(_outputs(run))
+    held: list[Symbol] = run.known["outputs"]
+    return held
+
+
+def _outputs(run: Execution) -> Iterator[Symbol]:
     seen: set[int] = set()
     values = list(run.sums) + run.calls + [event.value for event in run.events if event.value is not None]
     for value in values:
@@ -698,8 +712,15 @@ def written(value: Value) -> ast.AST | None:
     return value.node if isinstance(value, Symbol | Items | Table | Record) else None
 
 
-def backwards(run: Execution) -> Iterator[Event]:
+def backwards(run: Execution) -> list[Event]:
     """Every loss whose gradient is taken, once for each place."""
+    if "backwards" not in run.known:
+        run.known["backwards"] = list(_backwards(run))
+    held: list[Event] = run.known["backwards"]
+    return held
+
+
+def _backwards(run: Execution) -> Iterator[Event]:
     seen: set[tuple[int, ...]] = set()
     for event in run.events:
         if event.name == "backward":
@@ -711,6 +732,10 @@ def backwards(run: Execution) -> Iterator[Event]:
 
 def returns(script: Script) -> list[tuple[Symbol, Term]]:
     """Sums of a reward and of what the pass before left, times a discount: returns that are accumulated in a loop."""
+    return script.once("returns", lambda: _returns(script))
+
+
+def _returns(script: Script) -> list[tuple[Symbol, Term]]:
     made = []
     for each in execution(script).sums:
         if each.op == "Add":
@@ -724,6 +749,10 @@ def returns(script: Script) -> list[tuple[Symbol, Term]]:
 
 def traces(script: Script) -> list[tuple[Symbol, Term]]:
     """Sums of an error that was computed before, with a reward in it, and of what the pass before left, times a discount."""
+    return script.once("traces", lambda: _traces(script))
+
+
+def _traces(script: Script) -> list[tuple[Symbol, Term]]:
     made = []
     for each in execution(script).sums:
         if each.op == "Add" and each.data is None:

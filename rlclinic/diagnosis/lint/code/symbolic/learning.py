@@ -307,7 +307,9 @@ def _acts(script: Script, network: Value) -> bool:
 
 def returns_are_advantages(script: Script) -> Iterator[Spot]:
     """The critic is trained on the running advantage, without the value that was subtracted from it."""
-    traces = {id(each) for each in execution(script).sums if _is_running_advantage(each)}
+    traces = {id(each) for each in execution(script).sums if _is_running_advantage(each)} | {
+        id(each) for each, _ in formulas.traces(script)
+    }
     for event in formulas.backwards(execution(script)):
         for part in formulas.parts(event.value, into_networks=False, into_arrays=False) if event.value is not None else ():
             sides: list[Value] = []
@@ -353,6 +355,46 @@ def best_of_the_batch(script: Script) -> Iterator[Spot]:
                     )
 
 
+def worst_of_the_actions(script: Script) -> Iterator[Spot]:
+    """The smallest value over the actions of one network, in a target."""
+    for target in formulas.targets(script):
+        for factor in target.future.factors:
+            for part in formulas.parts(factor, into_networks=False):
+                if called(part) in ("min", "amin") and part.args and _axis(part) in (1, -1):
+                    inner = _answer(part.args[0])
+                    if inner is not None and len(inner.args) == 2 and called(inner.args[1]) not in ("cat", "concatenate", "hstack"):
+                        yield _spot(part.node, "the worst action's value is taken for the target, where the best one's is meant", ".max")
+
+
+def prediction_of_best_action(script: Script) -> Iterator[Spot]:
+    """A squared error about the best action, where it should be about the one that was taken."""
+    for event in formulas.backwards(execution(script)):
+        for part in formulas.parts(event.value, into_networks=False, into_arrays=False) if event.value is not None else ():
+            sides: list[Value] = []
+            if called(part) in sizes.SQUARES and len(part.args) > 1:
+                sides = list(part.args[:2])
+            elif (part.op == "Pow" or called(part) in ("pow", "square")) and isinstance(part.args[0], Symbol) and part.args[0].op == "Sub":
+                sides = list(part.args[0].args)
+            for side in sides:
+                best = _bare_choice(side)
+                if best is not None and gradient(best) and _axis(best) in (1, -1) and _answer(best.args[0]) is not None:
+                    yield _spot(
+                        best.node,
+                        "the error is that of the best action's value, not of the action that was taken: the reward is put down to another action",
+                        ".gather(1, actions)",
+                    )
+
+
+def _bare_choice(value: Value) -> Symbol | None:
+    while isinstance(value, Symbol) and (
+        called(value) in ("squeeze", "unsqueeze", "float", "view")
+        or value.op == "item"
+        or (value.op == "attribute" and value.data == "values")
+    ):
+        value = value.args[0]
+    return value if isinstance(value, Symbol) and called(value) in ("max", "amax") else None
+
+
 def _is_of_one(out: Symbol) -> bool:
     """Asked about a single observation: its first axis is that of the actions."""
     given = [sizes.shape(each) for each in out.args[1:]]
@@ -373,6 +415,8 @@ def _answer(value: Value) -> Symbol | None:
         and value.args
     ):
         value = value.args[0]
+    if isinstance(value, Symbol) and value.op in ("phi", "carried"):
+        return next((found for found in map(_answer, reversed(value.args)) if found is not None), None)
     if isinstance(value, Symbol) and value.op == "Mult":
         return next((found for found in map(_answer, value.args) if found is not None), None)
     if isinstance(value, Symbol) and value.op in ("Add", "Sub") and value.site is not None:
@@ -510,8 +554,8 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD404": (optimizer_never_steps,),
     "COD406": (steps_for_another_loss,),
     "COD514": (returns_are_advantages,),
-    "COD532": (index_for_value,),
-    "COD533": (best_of_the_batch,),
+    "COD532": (index_for_value, prediction_of_best_action),
+    "COD533": (best_of_the_batch, worst_of_the_actions),
     "COD305": (moves_up_the_loss,),
     "COD522": (larger_of_stacked_critics,),
 }

@@ -108,7 +108,11 @@ def trace_not_cut(script: Script) -> Iterator[Spot]:
     for total, running in formulas.traces(script):
         errors = [factor for term in terms(total) if term != running for factor in term.factors]
         known = any(formulas.depends_on_flag(factor) for factor in errors)
-        cut = any(formulas.flag(factor) or formulas.depends_on_flag(factor) for factor in running.factors)
+        cut = any(
+            formulas.flag(factor) or formulas.depends_on_flag(factor)
+            for factor in running.factors
+            if formulas.carried(factor) is not factor
+        )
         guarded = any(formulas.depends_on_flag(guard) for guard in total.guards)
         if known and not cut and not guarded and any(outputs_in(factor) for factor in errors):
             yield _spot(
@@ -887,7 +891,9 @@ def _first_use(script: Script, network: Symbol | Record) -> ast.AST | None:
 def polyak_shares(script: Script) -> Iterator[Spot]:
     run = execution(script)
     for event in run.events:
-        if not isinstance(event.value, Symbol):
+        if not isinstance(event.value, Symbol) or not event.name.startswith(("in place", "set data", "blend", "store")):
+            continue
+        if event.name == "store" and not (isinstance(event.subject, Symbol) and event.subject.data == "state_dict"):
             continue
         into = _weights_of(event.subject)
         if into is None:
@@ -900,7 +906,7 @@ def polyak_shares(script: Script) -> Iterator[Spot]:
             share = _share(event.value.args[1], into)
             alpha = formulas.number(event.value.keys.get("alpha"))
             share = alpha if alpha is not None else share
-        elif event.name == "blend" or (event.name == "store" and isinstance(event.subject, Symbol) and event.subject.data == "state_dict"):
+        elif event.name in ("blend", "store"):
             share = _share(event.value, into)
         elif event.name == "in place lerp_" and len(event.value.args) > 2:
             share = formulas.number(event.value.args[2])
