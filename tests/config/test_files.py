@@ -195,6 +195,12 @@ def test_an_environment_without_a_file_gets_general_settings(algo: str) -> None:
     assert "general settings" in loaded.notes[0]
 
 
+def test_a_table_does_not_take_over_rewards_that_an_environments_file_scales_for_gradients(here: Path) -> None:
+    write(here, "Foo-v0.yaml", "ppo: {env: {id: Foo-v0, normalize_reward: true}}")
+    assert load("Foo-v0:a2c").config.env.normalize_reward
+    assert not load("Foo-v0:q_learning").config.env.normalize_reward
+
+
 def test_the_general_settings_are_eight_envs_and_a_falling_rate() -> None:
     config = load("CartPole-v0").config
     assert isinstance(config.algo, PPOConfig)

@@ -54,7 +54,7 @@ def check_only_the_second_failed(runs: list[Run], healthy: list[tuple[list[str],
         ("raises", "raised RuntimeError in step() at step 300: the simulator lost its licence"),
         ("nan", "gave observation[1] = nan at step 300"),
         ("inf", "gave reward = inf at step 300"),
-        ("shape", "at step 300"),
+        ("shape", "an observation of shape (1,), but its observation_space has the shape (2,)"),
     ],
 )
 def test_an_env_that_breaks_ends_its_run_and_no_other(tmp_path: Path, healthy: list[tuple[list[str], bytes]], harm: str, said: str) -> None:

@@ -36,7 +36,7 @@ class Walk(gymnasium.Env[Observation, np.int64]):
                 case "inf":
                     reward = float("inf")
                 case "shape":
-                    observation = np.zeros(3, np.float32)
+                    observation = np.zeros(1, np.float32)  # numpy would repeat it without a word
         return observation, reward, abs(self._place) > 3, False, {}
 
     def _seen(self) -> Observation:

@@ -131,7 +131,7 @@ cause(
     good=[
         lambda: cases.unsolved(
             {"train/sentinel/return_abs_p95": 0.002, "train/sentinel/reward_max": 0.0, "train/sentinel/reward_min": -0.001}
-            | {"train/roll/ep_len_mean": 10.0},
+            | {"train/roll/ep_len_mean": 10.0, **cases.flat_returns(-0.005)},
             threshold=0.9,
         ),
         # Large at first: the agent has settled for nothing since.

@@ -1,4 +1,7 @@
+import math
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +26,28 @@ def test_every_row_of_a_short_group_is_a_place_of_the_axis(tmp_path: Path) -> No
     assert (train.lowest[0], train.highest[0]) == (pytest.approx(36.0), pytest.approx(52.0)), "over the three seeds"
     assert evaluated.center[4] == pytest.approx(315.0)
     assert evaluated.low[4] < evaluated.center[4] < evaluated.high[4]
+
+
+def test_whoever_asks_for_a_series_gets_the_rows_of_the_file(tmp_path: Path) -> None:
+    run = record_group(tmp_path, seeds=(0,)).runs[0]
+    logged = [3.0, math.nan, None, 7.25, math.inf, 2.0]
+    (run.path / "metrics.csv").unlink()
+    with RunWriter(run.path, COLUMNS) as writer:
+        for row, value in enumerate(logged, 1):
+            there = {} if value is None else {TRAIN: value}
+            writer.row({"time": 1.0e9 + row, "total_timesteps": 50 * row, "epoch": row, **there})
+        writer.status("finished", 300)
+    terminal = series.get_run_metrics(run.id, [TRAIN], tmp_path).series[0]
+    chart, picture = series.run_series(run, [TRAIN]), get_curves([run.id], tmp_path, names=[TRAIN])
+    answers: dict[str, Iterable[tuple[Any, Any]]] = {
+        "terminal": zip(terminal.steps, terminal.values, strict=True),
+        "agent": [(row["total_timesteps"], row.get(TRAIN)) for row in series.get_metric_rows(run.id, [TRAIN], tmp_path).rows],
+        "chart": zip(chart.steps, chart.columns[TRAIN].mean, strict=True),
+        "picture": zip(picture.x, picture.series[0].seeds[0].mean, strict=True),
+    }
+    for who, rows in answers.items():
+        numbers = {step: value for step, value in rows if isinstance(value, float) and math.isfinite(value)}
+        assert numbers == {50.0: 3.0, 200.0: 7.25, 300.0: 2.0}, who
 
 
 def test_a_spike_of_one_row_survives_thinning(tmp_path: Path) -> None:
