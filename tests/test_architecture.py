@@ -310,6 +310,14 @@ def test_the_tests_lie_in_the_same_rooms_as_the_code() -> None:
     assert [str(folder) for folder in folders if folder.parts and folder.parts[0] not in across and not (PACKAGE / folder).is_dir()] == []
 
 
+def test_whatever_needs_a_gpu_is_tested_with_training() -> None:
+    """So that `pytest -m cuda tests/training` on a machine with one leaves nothing out."""
+    marked = [
+        path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py") if "pytest.mark." + "cuda" in path.read_text()
+    ]
+    assert {path.parts[0] for path in marked} == {"training"}
+
+
 # ── docs/architecture.md ──
 
 PAGE = ROOT / "docs" / "architecture.md"

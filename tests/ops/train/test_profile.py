@@ -152,14 +152,3 @@ def test_the_command_prints_a_table_or_json() -> None:
     told = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert told["engine"] == "eager"
     assert len([each for each in told["variants"] if each["learns_otherwise"]]) == 4
-
-
-@pytest.mark.cuda
-def test_on_a_gpu_every_engine_and_precision_is_measured_and_the_card_is_watched() -> None:
-    found = profile.profile("CartPole-v1:ppo", SMALL, device="cuda", seconds=0.05, compiling=True)
-    assert (found.device, found.engine) == ("cuda", "captured")
-    assert found.gpu_busy is not None
-    assert 0 < found.gpu_busy <= 1
-    assert sum(phase.share for phase in found.phases) == pytest.approx(1.0)
-    assert {("run.precision=tf32",)} <= {variant.changes for variant in found.variants}
-    assert not [variant.refused for variant in found.variants if variant.refused]

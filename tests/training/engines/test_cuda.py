@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from rlclinic.ops.train import profile
 from rlclinic.training import rng
 from rlclinic.training.__main__ import train_runs
 from tests.training.cohorts import ALGOS, NATIVE, TASKS, Interrupted, assert_same_run, interrupt_at, make_config, table, train
@@ -52,3 +53,14 @@ def test_the_first_iteration_is_close_to_that_of_a_cpu(tmp_path: Path, task: str
         rows.append(table(run)[0])
     for name in ("train/loss/policy", "train/loss/value", "train/loss/entropy", "train/metrics/grad_norm/all", "train/roll/ep_rew_mean"):
         assert float(rows[1][name]) == pytest.approx(float(rows[0][name]), rel=1e-2, abs=1e-3), name
+
+
+def test_on_a_gpu_every_engine_and_precision_is_measured_and_the_card_is_watched() -> None:
+    small = ("algo.n_steps=8", "algo.batch_size=16", "env.n_envs=4", "algo.n_epochs=2", "net.hidden=[8]")
+    found = profile.profile("CartPole-v1:ppo", small, device="cuda", seconds=0.05, compiling=True)
+    assert (found.device, found.engine) == ("cuda", "captured")
+    assert found.gpu_busy is not None
+    assert 0 < found.gpu_busy <= 1
+    assert sum(phase.share for phase in found.phases) == pytest.approx(1.0)
+    assert {("run.precision=tf32",)} <= {variant.changes for variant in found.variants}
+    assert not [variant.refused for variant in found.variants if variant.refused]
