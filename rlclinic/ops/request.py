@@ -6,7 +6,8 @@
 
 The default, the bounds and the sentence that explains a field are the field's own. At the command line every field is an option; a
 caller from elsewhere is offered only the fields that say so (`Http`, `Mcp`), within narrower bounds where those are given. A field
-that names a file, a command or code has no such mark. `runs_dir` is never taken from a caller: each face fills it in.
+that names a file, a command or code has no such mark (recorded data has one: which may be named is checked). `runs_dir` is never taken from
+a caller: each face fills it in.
 """
 
 import itertools
@@ -177,8 +178,8 @@ def read_steps(text: str | int) -> int:
         value = float(text[:-1] if scale != 1 else text) * scale
     except ValueError:
         raise ValueError(f"{text!r} is not a number of env steps; type for example 100000, 1e5 or 100k") from None
-    if not (value >= 1 and value == int(value)):
-        raise ValueError(f"{text!r} is not a whole number of at least 1")
+    if not (1 <= value < math.inf and value == int(value)):
+        raise ValueError(f"{text[:80]!r} is not a whole number of at least 1")
     return int(value)
 
 
