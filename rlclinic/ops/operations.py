@@ -524,6 +524,13 @@ OPERATIONS: Final = (
         absent={"mcp": "an agent with a terminal types it", "http": "a browser has no data on the server's disk"},
         request="data.requests.ConvertRequest",
     ),
+    Operation(
+        "data.evaluate.evaluate",
+        "read",
+        "data evaluate",
+        absent={"mcp": "an agent with a terminal types it", "http": "a browser has no data on the server's disk"},
+        request="data.requests.EvaluateRequest",
+    ),
     # ── what agents did ──
     Operation(
         "jobs.daily_report.morning_report",

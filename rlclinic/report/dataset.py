@@ -3,7 +3,7 @@
 from rlclinic.actions import Action
 from rlclinic.report.document import Block, Card, Commands, Rows, Text, Tone, Verdict
 from rlclinic.report.format import count, number, percent, plural
-from rlclinic.report.models import DataReport, DataWritten
+from rlclinic.report.models import DataReport, DataWritten, PolicyEvaluation
 
 TONES: dict[str, Tone] = {"error": "bad", "warning": "warn", "note": "note"}
 
@@ -47,3 +47,26 @@ def describe_written(result: DataWritten) -> list[Block]:
     """What was written, and what to do next."""
     about = f"{plural(result.episodes, 'episode')}, {count(result.transitions)} transitions, mean return {number(result.return_mean)}"
     return [Text(f"{result.data}: {about}"), Commands([("check it", Action("data check", result.data))])]
+
+
+METHODS = {"fqe": "fitted Q", "wis": "weighted IS", "pdis": "per decision", "dr": "doubly robust"}
+
+
+def describe_policy(result: PolicyEvaluation) -> list[Block]:
+    """Estimates first, then what they rest on."""
+    told = [each for each in result.estimates if each.value is not None]
+    verdict = Verdict("CANNOT TELL", "the data says nothing about this policy", "warn")
+    if told:
+        better = all((each.low or 0.0) > result.behaviour for each in told)
+        worse = all((each.high or 0.0) < result.behaviour for each in told)
+        words = "better than" if better else "worse than" if worse else "not told apart from"
+        verdict = Verdict("ESTIMATED", f"{words} what was recorded", "good" if better else "bad" if worse else "note")
+    rows = [("policy", result.policy), ("recorded", f"{number(result.behaviour)} discounted return (gamma {result.gamma:g})")]
+    for each in result.estimates:
+        if each.value is None:
+            rows.append((METHODS[each.method], f"refused: {each.refused}"))
+        else:
+            span = f"95 % interval {number(each.low or 0.0)} to {number(each.high or 0.0)}"
+            rows.append((METHODS[each.method], f"{number(each.value)}, {span}; {number(each.effective_episodes or 0.0)} episodes"))
+    rows.append(("untried", f"{percent(result.untried)} of its actions were hardly ever tried"))
+    return [verdict, Rows(rows, 14)]

@@ -343,6 +343,35 @@ class DataReport(Result):
     findings: list[DataFinding]
 
 
+class PolicyEstimate(ResultPart):
+    """What one method says of a policy."""
+
+    method: str
+    """fqe, wis, pdis or dr."""
+    value: float | None
+    """Discounted return; None where the data cannot tell."""
+    low: float | None
+    high: float | None
+    """A 95 % interval."""
+    effective_episodes: float | None
+    """How many equally weighed episodes would tell as much."""
+    refused: str | None
+    """Why the data cannot tell."""
+
+
+class PolicyEvaluation(Result):
+    """What a policy would earn, from recorded data alone."""
+
+    policy: str
+    data: str
+    gamma: float
+    behaviour: float
+    """Mean discounted return of the recorded episodes."""
+    untried: float
+    """Share of the policy's actions that were hardly ever tried in such states."""
+    estimates: list[PolicyEstimate]
+
+
 # ── groups ──
 
 

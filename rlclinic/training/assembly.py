@@ -29,6 +29,7 @@ from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.data.recorded import Recorded
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines import select
+from rlclinic.training.engines.captured_offline import CapturedOffline
 from rlclinic.training.engines.captured_replay import CapturedReplay
 from rlclinic.training.engines.eager import Eager, Engine
 from rlclinic.training.envs.base import VecEnv
@@ -67,7 +68,7 @@ class Cohort:
     seed: Tensor
     """[M, 1, 1]"""
     device: torch.device
-    engine: Engine | CapturedReplay = field(default_factory=Eager)
+    engine: Engine | CapturedReplay | CapturedOffline = field(default_factory=Eager)
     engine_why: str = "run.engine=eager"
     iteration: int = 0
     env_steps: int = 0
@@ -237,6 +238,8 @@ def _give_data(cohort: Cohort) -> None:
     assert isinstance(plan, off_policy.Plan)
     assert isinstance(learner, off_policy.Learner)
     data = cohort.data = recorded.load(cohort.config, cohort.env, cohort.device)
+    if cohort.device.type == "cuda" and data.rewards.is_cuda:
+        cohort.engine = CapturedOffline()
     for member in cohort.members:
         known = (member.run.record.get("recorded") or {}).get("fingerprint")
         if known is not None and known != data.fingerprint:

@@ -16,7 +16,7 @@ from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data import recorded
 from rlclinic.training.data.recorded import Recorded
 from rlclinic.training.data.replay import Batch
-from rlclinic.training.loops import off_policy, offline_iteration
+from rlclinic.training.loops import off_policy, offline
 from tests.training.cohorts import TASKS, member
 
 CPU = torch.device("cpu")
@@ -89,7 +89,7 @@ class Bench:
     def batch(self, rows: int = 16) -> Batch:
         """The data's first rows, as the networks see them."""
         which = torch.arange(rows).expand(len(self.members), -1)
-        return offline_iteration.batch_of(self.plan, self.learner, self.data, which, self.numbers())
+        return offline.batch_of(self.plan, self.learner, self.data, which, self.numbers())
 
     def networks(self) -> off_policy.Networks:
         return off_policy.networks(self.plan, self.learner)

@@ -53,3 +53,16 @@ class ConvertRequest(Request):
     """The format."""
     out: Annotated[Path | None, Cli("--out", "-o")] = None
     """Where; without it beside the data."""
+
+
+class EvaluateRequest(Request):
+    """Say what a trained policy would earn, from recorded data alone."""
+
+    data: Annotated[str, DATA]
+    """A dataset that somebody else's policy recorded in the same environment."""
+    policy: Annotated[str, Cli("--policy", "-p", metavar="RUN")] = "@last"
+    """A run, group or checkpoint."""
+    steps: int = Field(5_000, ge=1)
+    """Gradient steps of fitted Q evaluation."""
+    seed: int = Field(0, ge=0)
+    """Of its critics and of resampling."""

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rlclinic.training.algos import bc
-from rlclinic.training.loops import off_policy, offline_iteration
+from rlclinic.training.loops import off_policy, offline
 from rlclinic.training.nets import fitted_actor
 from tests.training.recordings import bench, make_config
 
@@ -42,9 +42,9 @@ def test_the_likelihood_of_vectors_is_the_normals_and_its_deviation_becomes_that
     assert torch.allclose(entropy, normal.entropy().sum(-1))
     learner = at.learner
     for _ in range(12):
-        learner, _ = offline_iteration.learn(at.plan, learner, at.data, at.numbers(), None, at.seed)
+        learner, _ = offline.learn(at.plan, learner, at.data, at.numbers(), None, at.seed)
     params = off_policy.networks(at.plan, learner)
-    whole = offline_iteration.batch_of(at.plan, learner, at.data, at.data.chosen.unsqueeze(0), at.numbers())
+    whole = offline.batch_of(at.plan, learner, at.data, at.data.chosen.unsqueeze(0), at.numbers())
     spread = (whole.action - fitted_actor.mean(params, whole.obs)).square().mean().sqrt()
     assert float(fitted_actor.deviations(params).exp()) == pytest.approx(float(spread), rel=0.15)
 

@@ -13,7 +13,7 @@ from rlclinic.errors import ConfigError
 from rlclinic.runs.record import Run
 from rlclinic.training import trainer
 from rlclinic.training.__main__ import train_runs
-from rlclinic.training.loops import offline_iteration
+from rlclinic.training.loops import offline
 from rlclinic.training.policy import Policy
 from tests.training.cohorts import Interrupted, assert_same_run, interrupt_at, saved, table, train
 from tests.training.recordings import OFFLINE, bench, data_of, make_config
@@ -126,7 +126,7 @@ def test_members_draw_rows_of_their_own_and_the_same_ones_wherever_they_are() ->
 def test_a_frozen_member_keeps_its_weights(kind: str) -> None:
     at = bench(make_config(kind), make_config(kind, 1))
     hp = at.numbers()
-    after, _ = offline_iteration.learn(at.plan, at.learner, at.data, hp, torch.tensor([[True], [False]]), at.seed)
+    after, _ = offline.learn(at.plan, at.learner, at.data, hp, torch.tensor([[True], [False]]), at.seed)
     for name, flat in after.nets.items():
         assert torch.equal(flat[1], at.learner.nets[name][1]), name
     assert not torch.equal(after.nets["actor"][0], at.learner.nets["actor"][0])

@@ -8,7 +8,7 @@ import typer
 from rlclinic.serve.cli import options
 
 if TYPE_CHECKING:
-    from rlclinic.ops.data.requests import CheckRequest, CollectRequest, ConvertRequest
+    from rlclinic.ops.data.requests import CheckRequest, CollectRequest, ConvertRequest, EvaluateRequest
 
 DAMAGED = 5
 
@@ -17,7 +17,7 @@ app = typer.Typer(help="Collect, check and convert recorded data.", no_args_is_h
 
 def register(root: typer.Typer) -> None:
     """Add the commands to the command line."""
-    handlers: list[Callable[..., None]] = [collect, check, convert]
+    handlers: list[Callable[..., None]] = [collect, check, convert, evaluate]
     for handler in handlers:
         options.command(app, requests="data.requests")(handler)
     root.add_typer(app, name="data")
@@ -57,3 +57,13 @@ def convert(request: "ConvertRequest", as_json: options.Json = False) -> None:
 
     result = convert(request)
     console.print_json(result) if as_json else results.print_data_written(result)
+
+
+def evaluate(request: "EvaluateRequest", as_json: options.Json = False) -> None:
+    """Say what a trained policy would earn, from recorded data alone; where the data cannot tell, say that."""
+    from rlclinic.ops.data.evaluate import evaluate
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import results
+
+    result = evaluate(request)
+    console.print_json(result) if as_json else results.print_policy_evaluation(result)

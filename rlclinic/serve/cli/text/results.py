@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         GroupReport,
         LogText,
         MetricTable,
+        PolicyEvaluation,
         Removed,
         Requested,
         RunInfo,
@@ -267,6 +268,13 @@ def print_data(report: "DataReport") -> None:
     from rlclinic.report import dataset
 
     terminal.show(dataset.describe(report))
+
+
+def print_policy_evaluation(result: "PolicyEvaluation") -> None:
+    """`data evaluate`."""
+    from rlclinic.report import dataset
+
+    terminal.show(dataset.describe_policy(result))
 
 
 def print_data_written(result: "DataWritten") -> None:

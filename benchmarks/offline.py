@@ -1,0 +1,166 @@
+"""What is learned from recorded data, and how fast: `python -m benchmarks.offline [--seeds 5] [--peer]`.
+
+Data of Pendulum by a scripted expert with fixed seeds: *noisy expert* (30 % of the actions at random), *medium* (70 %), *mixed* (80 random
+episodes and 20 of the expert). Every algorithm learns from each as one cohort; what counts is the last evaluation, never the best.
+`--peer` times gradient steps against d3rlpy, interleaved, where that is installed (two layers of 256, batches of 256, one thread).
+"""
+
+import csv
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+import torch
+
+from benchmarks import provenance
+from rlclinic.config import load
+from rlclinic.datasets import Episode, folder
+from rlclinic.runs.store import Store
+from rlclinic.training import envs
+from rlclinic.training.__main__ import train_runs
+from rlclinic.training.data import collection
+
+ALGORITHMS = ("bc", "td3_bc", "iql", "awac", "cql")
+EPISODES = 100
+PEER = """
+import logging, sys, time
+import numpy as np, structlog, torch
+torch.set_num_threads(1)
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+import d3rlpy
+from d3rlpy.models.encoders import VectorEncoderFactory
+name, path, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
+load = lambda part: np.load(f"{path}/{part}.npy")
+lengths, ends = load("lengths"), np.cumsum(load("lengths")) - 1
+places = np.concatenate([np.arange(end - length + 1, end + 1) + index for index, (end, length) in enumerate(zip(ends, lengths))])
+terminals, timeouts = np.zeros(len(load("rewards"))), np.zeros(len(load("rewards")))
+terminals[ends], timeouts[ends] = load("terminated"), ~load("terminated")
+data = d3rlpy.dataset.MDPDataset(load("observations")[places], load("actions"), load("rewards"), terminals, timeouts)
+wide = VectorEncoderFactory([256, 256])
+nets = dict(actor_encoder_factory=wide, critic_encoder_factory=wide, batch_size=256)
+iql = name == "iql"
+config = d3rlpy.algos.IQLConfig(value_encoder_factory=wide, **nets) if iql else d3rlpy.algos.TD3PlusBCConfig(**nets)
+algo = config.create(device="cpu:0")
+algo.build_with_dataset(data)
+for step in range(steps + 20):
+    if step == 20:
+        started = time.process_time()
+    algo.update(data.sample_transition_batch(256))
+print(steps / (time.process_time() - started))
+"""
+
+
+def act(obs: np.ndarray) -> np.ndarray:
+    """Pump energy until the pendulum is nearly upright, then hold it there."""
+    cosine, sine, speed = obs
+    angle = np.arctan2(sine, cosine)
+    if abs(angle) < 0.6 and abs(speed) < 4.0:
+        return np.clip([-(12.0 * angle + 3.0 * speed)], -2.0, 2.0)
+    energy = speed * speed / 6.0 + 5.0 * cosine
+    return np.clip([2.0 * (5.0 - energy) * np.sign(speed or 1.0)], -2.0, 2.0)
+
+
+def record(noise: float, episodes: int, seed: int = 0) -> Iterator[Episode]:
+    env = envs.make(load("Pendulum-v1").config.env, [seed], min(episodes, 16))
+
+    def choose(obs: torch.Tensor, mask: torch.Tensor | None, t: int) -> torch.Tensor:
+        return torch.from_numpy(np.stack([act(row) for row in obs[0].numpy()]).astype(np.float32))[None]
+
+    yield from collection.record(env, choose, episodes, noise, seed)
+
+
+def make_data(home: Path) -> dict[str, Path]:
+    env = envs.make(load("Pendulum-v1").config.env, [0], 1)
+    spaces = collection.observation_space(env), collection.action_space(env)
+    made = {
+        "noisy expert": list(record(0.3, EPISODES)),
+        "medium": list(record(0.7, EPISODES)),
+        "mixed": [*record(1.0, 4 * EPISODES // 5), *record(0.0, EPISODES // 5, seed=1)],
+    }
+    for name, episodes in made.items():
+        folder.write(home / name.replace(" ", "-"), iter(episodes), *spaces, env_id="Pendulum-v1", source=name)
+    return {name: home / name.replace(" ", "-") for name in made}
+
+
+def learn(algorithm: str, data: Path, seeds: int, quick: bool) -> tuple[list[float], float]:
+    """The last evaluation of every seed, and how long all took."""
+    short = ["run.max_env_steps=200", "run.eval_every_env_steps=200"] if quick else []
+    config = load(f"Pendulum-v1:{algorithm}", [f"data.path={data}", *short]).config
+    store, started = Store(Path(mkdtemp())), time.perf_counter()
+    runs = [store.create_group([config.model_copy(update={"seed": seed})]).runs[0] for seed in range(seeds)]
+    train_runs(runs)
+    last = []
+    for run in runs:
+        with (run.path / "metrics.csv").open(newline="") as file:
+            last.append([float(row["val/roll/ep_rew_mean"]) for row in csv.DictReader(file) if row["val/roll/ep_rew_mean"]][-1])
+    return last, time.perf_counter() - started
+
+
+def measure_speed(algorithm: str, data: Path, steps: int) -> float:
+    """Gradient steps per processor second of ours, one seed."""
+    from rlclinic.training import assembly, members
+    from rlclinic.training.data import recorded
+    from rlclinic.training.loops import off_policy, offline
+    from rlclinic.training.members import Member
+
+    settings = ["net.hidden=[256,256]", "algo.batch_size=256", f"data.path={data}"]
+    config = load(f"Pendulum-v1:{algorithm}", settings).config
+    env = envs.make(config.env, [0], 1)
+    plan = assembly.with_engine(assembly.plan_for(config, env), "reference")
+    learner = assembly.fresh_learner(plan, [0], 1)
+    assert isinstance(plan, off_policy.Plan)
+    assert isinstance(learner, off_policy.Learner)
+    known = recorded.load(config, env, torch.device("cpu"))
+    hp = members.replay_numbers([Member(run=None, config=config, writer=None)], 0, 1, torch.device("cpu"))  # type: ignore[arg-type]
+    seed = torch.zeros(1, 1, 1, dtype=torch.int64)
+    learner, _ = offline.learn(plan, learner, known, hp, None, seed)
+    started, taken = time.process_time(), 0
+    while taken < steps:
+        learner, _ = offline.learn(plan, learner, known, hp, None, seed)
+        taken += plan.cycles
+    return taken / (time.process_time() - started)
+
+
+def main() -> None:
+    """All algorithms on all data, then the speed."""
+    parser = provenance.parser(__doc__)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", choices=ALGORITHMS, nargs="*", default=ALGORITHMS)
+    parser.add_argument("--peer", action="store_true", help="time gradient steps against d3rlpy, too")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    home = Path(mkdtemp())
+    data = make_data(home)
+    rows: list[dict[str, object]] = []
+    for name, path in data.items():
+        mean = float(folder.read(path).returns.mean())
+        for algorithm in args.only:
+            last, seconds = learn(algorithm, path, 1 if args.quick else args.seeds, args.quick)
+            bar = None if algorithm in ("bc", "awac") else -600.0 if name == "mixed" else 1.1 * mean
+            rows.append(
+                {"what": f"{algorithm} on {name} (mean {mean:.0f})", "unit": "return", "value": float(np.mean(last)), "better": "higher"}
+            )
+            rows[-1] |= {"bar": bar, "stretch": -300.0 if name == "mixed" and bar else None, "seeds": last}
+            print(
+                f"{name:14} {mean:8.0f}  {algorithm:7} {np.mean(last):8.0f}  {[round(each) for each in last]}  {seconds:.0f} s", flush=True
+            )
+    for algorithm in ("iql", "td3_bc") if args.peer else ():
+        ratios = []
+        for _ in range(1 if args.quick else 3):
+            command = [sys.executable, "-c", PEER, algorithm, str(data["medium"]), "200"]
+            peer = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
+            ratios.append(measure_speed(algorithm, data["medium"], 200) / peer)
+        what = f"{algorithm}: gradient steps per processor second against d3rlpy"
+        rows.append({"what": what, "unit": "x", "value": float(np.median(ratios)), "better": "higher", "bar": 1.3, "stretch": 2.0})
+        print(what, [round(each, 2) for each in ratios], flush=True)
+    shutil.rmtree(home)
+    provenance.write("offline", rows, provenance.provenance("python -m benchmarks.offline --peer"), args.quick)
+
+
+if __name__ == "__main__":
+    main()
