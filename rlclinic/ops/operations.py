@@ -222,6 +222,13 @@ OPERATIONS: Final = (
         request="diagnose.requests.ExploreRequest",
     ),
     Operation(
+        "diagnose.reward.check_reward",
+        "read",
+        "reward check",
+        absent={"mcp": "an agent with a terminal types it", "http": "a browser has no environments on the server's disk"},
+        request="diagnose.requests.RewardCheckRequest",
+    ),
+    Operation(
         "diagnose.history.history_of",
         "read",
         "history",

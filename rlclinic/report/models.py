@@ -306,6 +306,44 @@ class ExplorationReport(Result):
     """What to do about it."""
 
 
+class RewardTerm(ResultPart):
+    """One term of a reward that is not the task itself."""
+
+    name: str
+    potential: Literal["yes", "no", "undecided"]
+    residual: float | None
+    """The share of it that no potential explains."""
+    why: str
+    best: float | None
+    """The task's best return, where the environment is finite."""
+    kept: float | None
+    """What the policy that is best with the term gets of it."""
+
+
+class RewardRemark(ResultPart):
+    """One thing that was seen."""
+
+    level: Literal["error", "warning", "note"]
+    name: str
+    what: str
+    do: str
+
+
+class RewardReport(Result):
+    """What a reward pays for."""
+
+    env: str
+    gamma: float
+    steps: int
+    episodes: int
+    terminations: int
+    density: float
+    scale_median: float
+    scale_max: float
+    terms: list[RewardTerm]
+    remarks: list[RewardRemark]
+
+
 class DataReport(Result):
     """What is in recorded data, and what is wrong with it."""
 

@@ -85,6 +85,21 @@ class ExploreRequest(Request):
     """A group, a run, or another framework's folder or file."""
 
 
+class RewardCheckRequest(Request):
+    """Say what an environment's reward pays for, and whether its shaping changes what is best. Its code is run."""
+
+    env: Annotated[str, Cli(argument=True, metavar="ENV")]
+    """An id, module:Id, module:Class or file.py:Class."""
+    gamma: float = Field(0.99, ge=0, le=1)
+    """The learner's discount."""
+    task: str | None = None
+    """The term of info["reward_terms"] that is the task itself; the first one, if it is not said."""
+    steps: int = Field(12_000, ge=100, le=1_000_000)
+    """Random steps to look at."""
+    env_args: Annotated[list[str], Cli("--env-arg", metavar="NAME=VALUE")] = Field(default_factory=list)
+    """An argument of the environment. Repeatable."""
+
+
 class HistoryRequest(Request):
     """Show what was tried on an environment, and what separates solved from failed."""
 

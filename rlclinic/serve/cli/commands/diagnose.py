@@ -55,7 +55,7 @@ def diagnose(
     from rlclinic.serve.cli.text.results import print_diagnosis
 
     began = time.perf_counter()
-    arguments = {**request.arguments, "env_args": _read_arguments(request.env_args)}
+    arguments = {**request.arguments, "env_args": read_arguments(request.env_args)}
     result = diagnose.diagnose(**arguments, runs_dir=request.runs_dir, own_env=True)
     if not as_json:
         print_diagnosis(result, time.perf_counter() - began)
@@ -139,7 +139,7 @@ def lint(request: "LintRequest", fail_on: FailOn = None, as_json: options.Json =
     result: Any
     chosen: dict[str, Any] = {"select": request.select, "ignore": request.ignore}
     if request.env is not None:
-        result = lint.lint_env(request.env, _read_arguments(request.env_args), seconds=request.seconds, **chosen)
+        result = lint.lint_env(request.env, read_arguments(request.env_args), seconds=request.seconds, **chosen)
         blocks = describe_env(result.lint)
     elif request.code is not None:
         result = lint.lint_script(request.code, **chosen)
@@ -173,7 +173,7 @@ def _refuse_mixtures(request: "LintRequest") -> None:
         raise UsageError("--env-arg is for --env.\n  Try: rlclinic lint --env FrozenLake-v1 --env-arg is_slippery=false")
 
 
-def _read_arguments(given: list[str]) -> dict[str, Any]:
+def read_arguments(given: list[str]) -> dict[str, Any]:
     import json
 
     from rlclinic.errors import UsageError

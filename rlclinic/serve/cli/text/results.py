@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         PolicyEvaluation,
         Removed,
         Requested,
+        RewardReport,
         RunInfo,
         RunList,
         TrainResult,
@@ -261,6 +262,13 @@ def print_exploration(report: "ExplorationReport") -> None:
     from rlclinic.report import exploration
 
     terminal.show(exploration.describe(report))
+
+
+def print_reward(report: "RewardReport") -> None:
+    """`reward check`."""
+    from rlclinic.report import reward
+
+    terminal.show(reward.describe(report))
 
 
 def print_data(report: "DataReport") -> None:

@@ -1,0 +1,54 @@
+"""`reward check`: what an environment's reward pays for. Imports Gymnasium when it is asked to, and runs the environment's code."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from rlclinic import trust
+from rlclinic.errors import UsageError, nearest
+from rlclinic.ops.diagnose.requests import RewardCheckRequest
+from rlclinic.report.models import RewardRemark, RewardReport, RewardTerm
+
+
+def check_reward(request: RewardCheckRequest, env_args: Mapping[str, Any] | None = None) -> RewardReport:
+    """Play at random, and judge what was paid; `env_args` are the environment's."""
+    from rlclinic.rewards import check
+    from rlclinic.training.envs.examine import rewards
+    from rlclinic.training.envs.examine.target import factory_of
+
+    trust.refuse_where_nothing_is_run(request.env)
+    if trust.names_code(request.env):
+        trust.approve(request.env)
+    env = factory_of(request.env, dict(env_args or {}))()
+    try:
+        seen = rewards.record(env, request.steps)
+    finally:
+        env.close()
+    if request.task is not None and request.task not in seen.terms:
+        offered = nearest(request.task, seen.terms) or list(seen.terms)
+        raise UsageError(
+            f'{request.env} reports no term {request.task} in info["reward_terms"].\n'
+            "  It could not be told which part of the reward is the task.\n"
+            f"  Try: {' or '.join(offered) or 'an environment that reports its terms (rlclinic.rewards.Rewards does)'}"
+        )
+    found = check.check(seen, request.gamma, request.task)
+    terms = []
+    for name, fit in found.potentials.items():
+        best, kept = found.losses.get(name, (None, None))
+        residual = None if math.isnan(fit.residual) else fit.residual
+        terms.append(RewardTerm(name=name, potential=fit.answer, residual=residual, why=fit.why, best=best, kept=kept))
+    return RewardReport(
+        env=request.env,
+        gamma=request.gamma,
+        steps=len(seen.reward),
+        episodes=len(np.unique(seen.episode)),
+        terminations=int(seen.terminated.sum()),
+        density=found.density,
+        scale_median=found.scale[0],
+        scale_max=found.scale[1],
+        terms=terms,
+        remarks=[RewardRemark(**asdict(remark)) for remark in found.remarks],
+    )
