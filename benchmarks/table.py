@@ -22,6 +22,7 @@ TITLES = {
     "images_gpu": "Training from a screen on a GPU: shorter numbers",
     "mujoco": "Training a MuJoCo robot",
     "workers": "Stepping environments in other processes",
+    "cluster": "The queue that workers on many machines share",
     "steps_to_threshold": "Env steps to the threshold",
     "off_policy_speed": "Training speed with a replay",
     "off_policy_steps": "Env steps to the threshold with a replay",

@@ -221,6 +221,31 @@ def _make_folder(store: Store) -> Path:
     return folder
 
 
+# ── connections ──
+
+
+class _Kept:
+    """A connection that is closed when its thread ends, or when nobody needs it any more."""
+
+    def __init__(self, connection: Any, inode: int | None = None) -> None:
+        self.connection, self.process, self.inode = connection, os.getpid(), inode
+
+    def __del__(self) -> None:
+        if self.process == os.getpid():
+            self.connection.close()
+
+
+_local = threading.local()
+"""Connections of every thread, by URL or file: opening one costs more than all that is asked through it. A forked process opens its own."""
+
+
+def _kept() -> dict[str, _Kept]:
+    if not hasattr(_local, "kept"):
+        _local.kept = {}
+    kept: dict[str, _Kept] = _local.kept
+    return kept
+
+
 # ── SQLite ──
 
 
@@ -229,36 +254,55 @@ def _sqlite(store: Store) -> Iterator[Transaction]:
     """One at a time, on all processes: what is read in it is still so when it is written."""
     _make_folder(store)
     try:
-        with closing(sqlite3.connect(path(store), timeout=30.0, isolation_level=None)) as connection:
+        connection = _open_file(path(store))
+        try:
             connection.execute("BEGIN IMMEDIATE")
             opened = Transaction(connection, False, "")
             if (version := _version(opened)) != len(MIGRATIONS):
                 _upgrade(opened, version)
             yield opened
             connection.execute("COMMIT")
+        except BaseException:
+            _kept().pop(str(path(store)), None)
+            connection.close()
+            raise
     except sqlite3.Error as error:
         raise RunError(
             f"the queue {path(store)} cannot be used: {error}.\n  Nothing was started.\n"
-            "  If it is damaged, remove it: job.json of every job stays, and what waited is queued again"
+            f"  If it is damaged, remove it (and {FILE}-wal): job.json of every job stays, and what waited is queued again"
         ) from error
 
 
+def _open_file(file: Path) -> sqlite3.Connection:
+    """The connection of this thread, as long as the file is the same. Opened anew each time, every change would wait for the disk."""
+    kept = _kept().get(str(file))
+    if kept is not None and kept.process == os.getpid() and kept.inode == _find_inode(file):
+        return kept.connection
+    if _find_inode(file) is None:
+        # Somebody removed the queue: what was to be added to the old one does not belong to the new one.
+        _kept().pop(str(file), None)
+        for ending in ("-wal", "-shm"):
+            file.with_name(file.name + ending).unlink(missing_ok=True)
+    connection = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
+    try:
+        # A power cut may cost the last changes, which job.json has; a kill costs nothing.
+        connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        connection.execute("PRAGMA synchronous=NORMAL")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    _kept()[str(file)] = _Kept(connection, _find_inode(file))
+    return connection
+
+
+def _find_inode(file: Path) -> int | None:
+    try:
+        return file.stat().st_ino
+    except FileNotFoundError:
+        return None
+
+
 # ── PostgreSQL ──
-
-
-class _Kept:
-    """A connection that is closed when its thread ends, or when nobody needs it any more."""
-
-    def __init__(self, connection: "psycopg.Connection[Any]") -> None:
-        self.connection, self.process = connection, os.getpid()
-
-    def __del__(self) -> None:
-        if self.process == os.getpid():
-            self.connection.close()
-
-
-_local = threading.local()
-"""Connections of every thread, by URL: opening one costs more than all that is asked through it. A forked process opens its own."""
 
 
 @contextmanager
@@ -271,7 +315,7 @@ def _postgres(store: Store, given: str) -> Iterator[Transaction]:
             opened.connection.execute("COMMIT")
         except BaseException:
             # A kill of the server in the middle ends the transaction by itself.
-            _local.kept.pop(given, None)
+            _kept().pop(given, None)
             opened.connection.close()
             raise
 
@@ -280,14 +324,12 @@ def _begin(given: str) -> "psycopg.Connection[Any]":
     """A connection in a new transaction. One that broke since it was last used is opened anew: nothing was asked of it yet."""
     import psycopg
 
-    if not hasattr(_local, "kept"):
-        _local.kept = {}
-    kept: _Kept | None = _local.kept.get(given)
+    kept = _kept().get(given)
     if kept is not None and kept.process == os.getpid():
         try:
             kept.connection.execute(_BEGIN)
         except psycopg.Error:
-            del _local.kept[given]
+            del _kept()[given]
         else:
             return kept.connection
     connection = _connect(given)
@@ -299,7 +341,7 @@ def _begin(given: str) -> "psycopg.Connection[Any]":
                 "the tables of the database were made by a newer rlclinic.\n  It cannot be told what they mean.\n  Upgrade this one"
             )
         raise RunError("the database has no tables of this rlclinic yet.\n  There is no queue.\n  Make them: ", Action("db migrate"))
-    _local.kept[given] = _Kept(connection)
+    _kept()[given] = _Kept(connection)
     return connection
 
 

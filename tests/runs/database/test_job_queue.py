@@ -110,6 +110,7 @@ def test_a_request_to_stop_ends_what_waits_and_reaches_who_works(store: Store) -
 
 def test_a_queue_that_is_damaged_is_said_so(local: Store) -> None:
     submit(local, "a")
+    connections.forget()
     (local.root / "@jobs" / job_queue.FILE).write_bytes(b"not a database" * 100)
     with pytest.raises(RunError, match="cannot be used"):
         take(local)

@@ -1,0 +1,275 @@
+"""The queue that workers share, in SQLite and in PostgreSQL: how fast it is, and whether jobs survive what happens to machines.
+
+    python -m benchmarks.cluster                    all of it
+    python -m benchmarks.cluster --only storms --jobs 200
+
+Empty jobs: 4 processes claim and finish. Starts and stops: a worker in a process of its own, jobs whose training is pretended (lines in
+a file). Storms: jobs under kill -9 and SIGSTOP of workers, of jobs' processes and of the database; every line says which attempt wrote it
+and when, so that two writers of one job are seen. The PostgreSQL server is a private one (tests/postgres.py).
+"""
+
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from benchmarks import provenance
+from rlclinic.ops.jobs import audited, models, pool, start
+from rlclinic.ops.train import signals
+from rlclinic.ops.train.requests import TrainRequest
+from rlclinic.runs import lease
+from rlclinic.runs.database import connections, job_queue
+from rlclinic.runs.store import Store
+from tests import postgres
+
+PRETENDED = "tests.ops.jobs.pretended_job"
+KINDS = ("SQLite", "PostgreSQL")
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+# ── empty jobs ──
+
+
+def _finish_all(root: str) -> int:
+    store, count = Store(Path(root)), 0
+    while (claimed := job_queue.claim_shared(store, str(os.getpid()), cores=1, free=1)) is not None:
+        count += job_queue.finish(store, claimed)
+    return count
+
+
+def measure_empty_jobs(kind: str, store: Store, jobs: int) -> dict[str, Any]:
+    """Jobs a second that 4 processes claim and finish."""
+    for number in range(jobs):
+        job_queue.submit(store, f"j{number:06}", job_queue.ANY, float(number))
+    with multiprocessing.get_context("spawn").Pool(4) as workers:
+        workers.map(_finish_all, [str(store.root / "none")] * 4)  # everything is imported and connected
+        began = time.perf_counter()
+        done = sum(workers.map(_finish_all, [str(store.root)] * 4, chunksize=1))
+        seconds = time.perf_counter() - began
+    assert done == jobs, f"{done} of {jobs} jobs were done once"
+    return row(f"{kind}: empty jobs, claimed and finished by 4 workers", done / seconds, "jobs/s", 200, 500, note=f"{jobs} jobs")
+
+
+# ── starts and stops ──
+
+
+def work(root: str) -> None:
+    """What `rlclinic worker` does, with jobs whose training is pretended."""
+    start.WORKER = PRETENDED  # type: ignore[misc]
+    with signals.caught_signals() as caught:
+        pool.Worker(Store(Path(root)), cores=4).work(stop=lambda: len(caught))
+
+
+def _start_worker(store: Store) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-c", f"from benchmarks import cluster; cluster.work({str(store.root)!r})"])
+
+
+def _submit(store: Store, steps: int, seed: int) -> models.Job:
+    request = TrainRequest(ref="CartPole-v1:ppo_zoo", max_env_steps=2_000, seeds=1, seed=seed, runs_dir=store.root)
+    return start.start_training(request, hypothesis=f"{steps} steps")
+
+
+def _lines(store: Store) -> list[list[str]]:
+    file = store.root / "did"
+    return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def _wait(until: Any, seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not until():
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.005)
+
+
+def measure_starts_and_stops(kind: str, store: Store, jobs: int) -> list[dict[str, Any]]:
+    """Seconds from a submission to the start of its process, and from a request to stop to the trainer that hears it."""
+    starts, stops = [], []
+    worker = _start_worker(store)
+    try:
+        for number in range(jobs):
+            _submit(store, 100_000, 10 * number)
+            submitted = lease.now()
+            job = models.everything(store)[-1]
+            _wait(lambda job=job: any(line[0] == job.id for line in _lines(store)))
+            pid = next(int(line[2]) for line in _lines(store) if line[0] == job.id)
+            began = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]) / CLOCK_TICKS
+            if number:  # the worker itself starts beside the first one
+                starts.append(began - submitted)
+            asked = time.time()
+            audited.stop_training(job.id, store.root)
+            _wait(lambda job=job: (models.load(store, job.id) or job).state == "stopped")
+            stops.append(max(float(line[3]) for line in _lines(store) if line[0] == job.id) - asked)
+    finally:
+        worker.terminate()
+        worker.wait()
+    return [
+        row(
+            f"{kind}: from a submission to the start of its process",
+            max(max(starts), 0.0),
+            "s",
+            0.5,
+            0.2,
+            "lower",
+            f"worst of {len(starts)}",
+        ),
+        row(f"{kind}: from a request to stop to the last step of a job", max(stops), "s", 2.0, 1.0, "lower", f"worst of {len(stops)}"),
+    ]
+
+
+# ── storms ──
+
+
+def storm(kind: str, store: Store, server: postgres.Server | None, jobs: int, seed: int, seconds: float) -> list[dict[str, Any]]:
+    """Jobs under kills and pauses: those that were lost, those that two wrote at once, and the budget."""
+    chance = random.Random(seed)
+    counts: dict[str, int] = defaultdict(int)
+    submitted = [_submit(store, 30, 10 * number) for number in range(jobs)]
+    workers = [_start_worker(store) for _ in range(2)]
+    deadline = time.monotonic() + seconds
+    paused: list[tuple[float, int]] = []
+    try:
+        while time.monotonic() < deadline and any(state in ("queued", "claimed") for state in _states(store)):
+            time.sleep(chance.uniform(0.5, 4.0))
+            for until, pid in list(paused):
+                if time.monotonic() > until:
+                    paused.remove((until, pid))
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGCONT)
+            writers = sorted({int(line[2]) for line in _lines(store)[-20:]} & _living())
+            what = chance.choice(["kill worker", "pause worker", "kill job", "pause job", "pause job", "kill database"])
+            if what == "kill worker":
+                victim = chance.randrange(len(workers))
+                workers[victim].kill()
+                workers[victim].wait()
+                workers[victim] = _start_worker(store)
+            elif what == "pause worker":
+                paused.append(_pause(chance.choice(workers).pid, chance))
+            elif what == "kill job" and writers:
+                with suppress(ProcessLookupError):
+                    os.kill(chance.choice(writers), signal.SIGKILL)
+            elif what == "pause job" and writers:
+                paused.append(_pause(chance.choice(writers), chance))
+            elif what == "kill database" and server is not None:
+                server.stop()
+                time.sleep(chance.uniform(0.0, 1.5 * job_queue.LEASE_SECONDS))
+                server.start()
+            else:
+                continue
+            counts[what] += 1
+        for _, pid in paused:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        while time.monotonic() < deadline + 60 and any(state in ("queued", "claimed") for state in _states(store)):
+            time.sleep(1.0)
+    finally:
+        for worker in workers:
+            worker.terminate()
+        for worker in workers:
+            worker.wait()
+    lost = [job.id for job in submitted if (models.load(store, job.id) or job).state not in ("finished", "failed")]
+    failed = [job.id for job in submitted if (models.load(store, job.id) or job).state == "failed"]
+    told = ", ".join(f"{what} {count}" for what, count in sorted(counts.items()))
+    note = f"{jobs} jobs, lease {job_queue.LEASE_SECONDS:g} s; {told}; {len(failed)} given up after {job_queue.MOST_FAILURES} failures"
+    return [
+        row(f"{kind}, storm: jobs that were lost", len(lost), "jobs", 0, 0, "lower", note),
+        row(f"{kind}, storm: jobs with two writers at a time", len(_find_overlaps(store)), "jobs", 0, 0, "lower", note),
+    ]
+
+
+def _states(store: Store) -> list[str]:
+    try:
+        return [found.state for found in job_queue.list_rows(store)]
+    except Exception as error:  # noqa: BLE001 - the database is down at times
+        print(error, file=sys.stderr)
+        return ["claimed"]
+
+
+def _living() -> set[int]:
+    return {int(entry.name) for entry in Path("/proc").glob("[0-9]*")}
+
+
+def _pause(pid: int, chance: random.Random) -> tuple[float, int]:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+    return time.monotonic() + chance.uniform(0.2, 2.5) * job_queue.LEASE_SECONDS, pid
+
+
+def _find_overlaps(store: Store) -> set[str]:
+    """Jobs of which an attempt wrote a line after a later one had begun."""
+    began: dict[tuple[str, int], float] = {}
+    overlaps = set()
+    for id, attempt, _, moment in _lines(store):
+        began.setdefault((id, int(attempt)), float(moment))
+    for id, attempt, _, moment in _lines(store):
+        if any(other == id and number > int(attempt) and float(moment) > first for (other, number), first in began.items()):
+            overlaps.add(id)
+    return overlaps
+
+
+# ── all of it ──
+
+
+def row(what: str, value: float, unit: str, bar: float, stretch: float, better: str = "higher", note: str = "") -> dict[str, Any]:
+    """A figure with its bar."""
+    print(f"{what}: {value:.3g} {unit}   {note}", file=sys.stderr)
+    return {"what": what, "value": value, "unit": unit, "bar": bar, "stretch": stretch, "better": better, "note": note}
+
+
+@contextmanager
+def opened(kind: str) -> Iterator[tuple[Store, postgres.Server | None]]:
+    """A store of its own, whose queue is of this kind; for this process and its children."""
+    with tempfile.TemporaryDirectory(prefix="rlclinic-cluster-", ignore_cleanup_errors=True) as folder:
+        store = Store(Path(folder) / "runs")
+        if kind == "SQLite":
+            os.environ[connections.VARIABLE] = "sqlite"
+            yield store, None
+            return
+        with postgres.serve() as server:
+            os.environ[connections.VARIABLE] = server.url
+            connections.migrate(store)
+            yield store, server
+            connections.forget()
+
+
+def main() -> None:
+    """Measure what is asked for."""
+    parser = provenance.parser(__doc__)
+    parser.add_argument("--only", choices=["empty", "starts", "storms"], action="append", help="leave out the rest; repeatable")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="one database alone")
+    parser.add_argument("--jobs", type=int, default=200, help="jobs of a storm")
+    parser.add_argument("--seconds", type=float, default=1800.0, help="how long a storm may take")
+    parser.add_argument("--lease", type=float, default=5.0, help="seconds of a lease in a storm")
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    parts = asked.only or ["empty", "starts", "storms"]
+    rows: list[dict[str, Any]] = []
+    for kind in asked.kind or KINDS:
+        if "empty" in parts:
+            with opened(kind) as (store, _):
+                rows.append(measure_empty_jobs(kind, store, 100 if asked.quick else 2_000))
+        if "starts" in parts:
+            with opened(kind) as (store, _):
+                rows += measure_starts_and_stops(kind, store, 3 if asked.quick else 11)
+        if "storms" in parts:
+            os.environ["RLCLINIC_LEASE_SECONDS"] = str(asked.lease)
+            job_queue.LEASE_SECONDS = asked.lease
+            with opened(kind) as (store, server):
+                rows += storm(kind, store, server, 4 if asked.quick else asked.jobs, asked.seed, 60.0 if asked.quick else asked.seconds)
+            del os.environ["RLCLINIC_LEASE_SECONDS"]
+            job_queue.LEASE_SECONDS = 30.0
+    command = "python -m benchmarks.cluster" + "".join(f" --only {part}" for part in asked.only or [])
+    command += f" --jobs {asked.jobs} --lease {asked.lease:g} --seed {asked.seed}" if "storms" in parts else ""
+    print(provenance.write("cluster", [{**each, "command": command} for each in rows], provenance.provenance(command), asked.quick))
+
+
+if __name__ == "__main__":
+    main()
