@@ -2,7 +2,7 @@
 
 python -m benchmarks.imitation
 
-The expert is a rule that pumps energy and then balances (about -145 here). Every arm has 8 rounds of 200 steps and 8 seeds as one cohort;
+The expert is a rule that pumps energy and then balances (about -145 here). Every arm has 1,600 steps (8 episodes) in 16 rounds of 100, and 8 seeds as one cohort;
 a policy's score is the mean of 20 episodes of its own after the last round. Cloning is the same loop with the expert acting throughout.
 Faults are planted one at a time into DAgger, three seeds each; a diagnosis counts where its first cause is the fault's. Arms that are
 done are kept in build/, so that the measurement goes on where it stopped.
@@ -30,11 +30,11 @@ from rlclinic.training.imitation import labels
 
 COMMAND = "python -m benchmarks.imitation"
 ENV = "Pendulum-v1"
-ROUNDS, STEPS = 8, 200
+ROUNDS, STEPS = 16, 100
 ARMS: dict[str, dict[str, Any]] = {
     "cloning": {"variant": "dagger", "settings": ["algo.beta=1"]},
     "dagger": {"variant": "dagger", "settings": []},
-    "dagger, beta falls over 15 rounds": {
+    "dagger, beta from 1 to 0.47": {
         "variant": "dagger",
         "settings": ['algo.beta={"start": 1, "end": 0.4667, "schedule": "linear"}'],
     },
@@ -87,7 +87,7 @@ def own_actions_stored() -> Iterator[None]:
 def train(folder: Path, variant: str, who: str, settings: list[str], seeds: int, rounds: int) -> Group:
     """One arm as one cohort."""
     total = rounds * STEPS
-    usual = [f"algo.train_freq={STEPS}", f"run.max_env_steps={total}", f"run.eval_every_env_steps={STEPS}", "run.eval_episodes=20"]
+    usual = [f"algo.train_freq={STEPS}", f"run.max_env_steps={total}", f"run.eval_every_env_steps={2 * STEPS}", "run.eval_episodes=20"]
     config = load(f"{ENV}:{variant}", [*usual, f"algo.expert={Path(__file__)}:{who}", *settings]).config
     group = Store(folder).create_group([config.model_copy(update={"seed": seed}) for seed in range(seeds)])
     train_runs(group.runs)
@@ -139,7 +139,7 @@ def main() -> None:
     bars = {"dagger": (-250.0, -180.0)}
     for name, measured in arms.items():
         returns = np.array(measured["returns"])
-        what = f"{ENV}, {rounds} rounds of {STEPS} labels, {seeds} seeds: return of {name}"
+        what = f"{ENV}, {rounds} rounds of {STEPS} steps, {seeds} seeds: return of {name}"
         interval = list(stats.bootstrap_interval(returns, np.mean))
         add(what, "", float(returns.mean()), "higher", *bars.get(name, (None, None)), interval=interval)
     best = float(np.mean(arms["dagger"]["returns"]))

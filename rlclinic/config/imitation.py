@@ -33,7 +33,7 @@ RoundSteps = Annotated[
         ge=1,
         description=(
             "Steps of every env in a round. Fewer gives more rounds for the same labels, each trained from a policy that is up to"
-            " date. Usual: about one episode."
+            " date. Usual: half an episode to a few."
         ),
     ),
 ]
@@ -147,7 +147,7 @@ class DAggerConfig(Strict):
     name: Literal["dagger"] = "dagger"
     """The algorithm: dagger."""
     expert: Expert = ""
-    train_freq: RoundSteps = 200
+    train_freq: RoundSteps = 100
     max_queries: MostQueries = 0
     expert_rounds: ExpertRounds = 1
     policy_noise: PolicyNoise = 0.0
@@ -185,7 +185,7 @@ class SafeDAggerConfig(Strict):
     name: Literal["safe_dagger"] = "safe_dagger"
     """The algorithm: safe_dagger."""
     expert: Expert = ""
-    train_freq: RoundSteps = 200
+    train_freq: RoundSteps = 100
     max_queries: MostQueries = 0
     expert_rounds: ExpertRounds = 1
     policy_noise: PolicyNoise = 0.0
@@ -228,7 +228,7 @@ class EnsembleDAggerConfig(Strict):
     name: Literal["ensemble_dagger"] = "ensemble_dagger"
     """The algorithm: ensemble_dagger."""
     expert: Expert = ""
-    train_freq: RoundSteps = 200
+    train_freq: RoundSteps = 100
     max_queries: MostQueries = 0
     expert_rounds: ExpertRounds = 1
     policy_noise: PolicyNoise = 0.0
@@ -267,7 +267,7 @@ class ThriftyDAggerConfig(Strict):
     name: Literal["thrifty_dagger"] = "thrifty_dagger"
     """The algorithm: thrifty_dagger."""
     expert: Expert = ""
-    train_freq: RoundSteps = 200
+    train_freq: RoundSteps = 100
     max_queries: MostQueries = 0
     expert_rounds: ExpertRounds = 1
     policy_noise: PolicyNoise = 0.0

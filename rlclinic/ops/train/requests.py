@@ -45,7 +45,7 @@ class TrainRequest(Request):
     expert: Annotated[str | None, Cli(metavar="RUN|FILE.py:FUNCTION|person")] = None
     """Who is asked what to do, by dagger and its relatives; also "command: PROGRAM", which answers JSON lines."""
     queries: Annotated[str | None, Cli(metavar="N|ROUNDSxSTEPS"), Http(max_length=40, pattern=QUERIES)] = Field(None, pattern=QUERIES)
-    """The most questions to the expert: 1600, or 8x200 for 8 rounds of 200 steps of one env."""
+    """The most questions to the expert: 1600, or 16x100 for 16 rounds of 100 steps of one env."""
     env_workers: int | None = Field(None, ge=0)
     """Processes that step Gymnasium environments."""
     device: str | None = None
