@@ -173,7 +173,7 @@ def flag_changes(request: TrainRequest) -> list[str]:
 
 
 def _budget_of(queries: str | None) -> dict[str, int]:
-    """Settings for so many questions to an expert: 1600, or 8x200."""
+    """Settings for so many questions to an expert: 1600, or 16x100."""
     if queries is None:
         return {}
     rounds, _, steps = queries.partition("x")
@@ -181,7 +181,7 @@ def _budget_of(queries: str | None) -> dict[str, int]:
         return {"algo.max_queries": int(rounds)}
     total = int(rounds) * int(steps)
     if not total:
-        raise UsageError(Argument("queries", queries), " is no question at all.\n  Type for example: ", Argument("queries", "8x200"))
+        raise UsageError(Argument("queries", queries), " is no question at all.\n  Type for example: ", Argument("queries", "16x100"))
     return {
         "env.n_envs": 1,
         "algo.train_freq": int(steps),

@@ -1,4 +1,5 @@
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +7,7 @@ import numpy as np
 import pytest
 
 from rlclinic.config import Config, files, load, set_values
+from rlclinic.runs import labelling
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
 from rlclinic.treatment.trial import arms, conduct
@@ -139,3 +141,26 @@ def test_a_server_that_went_away_is_said(page: Any, tmp_path: Path) -> None:
         page.wait_for_selector(".link.on")
     page.wait_for_selector(".link.off:has-text('not connected')")
     page.goto("about:blank")
+
+
+def test_a_person_who_is_the_expert_answers_with_buttons(page: Any, tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    run = Store(root).create_group([files.load("Pendulum-v1:dagger", ["algo.expert=person"]).config]).runs[0]
+    said: list[Any] = []
+
+    def ask() -> None:
+        for step, bounds in enumerate(({"low": [-2.0], "high": [2.0]}, {"choices": 3})):
+            said.append(labelling.wait(run.path, (0, step, 0, 0), [1.0, -0.5], lambda: False, **bounds))
+
+    with RunWriter(run.path, COLUMNS) as writer, serving(root) as url:
+        write_rows(writer, 1, 3)
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        page.goto(f"{url}/runs/{run.id}")
+        page.wait_for_selector("text=Round 0, step 0, env 0")
+        page.click("button:has-text('Highest')")
+        page.wait_for_selector("text=Round 0, step 1, env 0")
+        page.click(".actions button:has-text('1')")
+        page.wait_for_selector("text=2 answered")
+        asking.join(5)
+    assert said == [[2.0], 1]

@@ -8,6 +8,7 @@ import { diagnosisCard } from "../diagnosis.js";
 import { h, problem, put, status } from "../dom.js";
 import { calm, follow } from "../events.js";
 import { histogramsCard } from "../histograms.js";
+import { labelCard } from "../labelling.js";
 import { ago, censored, count, duration, num, percent, short } from "../format.js";
 import { Panel, USUAL } from "../panel.js";
 import { state } from "../state.js";
@@ -50,6 +51,7 @@ export async function draw(main, [id]) {
     histograms = histogramsCard(id);
   put(
     below,
+    labelCard(id, found),
     episodes,
     kept,
     changesCard(found),
