@@ -163,4 +163,5 @@ def test_a_person_who_is_the_expert_answers_with_buttons(page: Any, tmp_path: Pa
         page.click(".actions button:has-text('1')")
         page.wait_for_selector("text=2 answered")
         asking.join(5)
+        page.goto("about:blank")  # it would go on asking for the next question
     assert said == [[2.0], 1]
