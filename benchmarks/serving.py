@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -125,13 +126,13 @@ def serving(root: Path, workers: int) -> Iterator[tuple[int, int]]:
 
 
 def _wait(port: int) -> None:
+    """Until it answers: its port takes connections earlier, while the app is being made."""
     for _ in range(600):
         try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/health", timeout=60):
+                return
         except OSError:
             time.sleep(0.1)
-        else:
-            return
     raise SystemExit("the server does not answer")
 
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import provenance
-from benchmarks.attack import kills
 from benchmarks.serving import THINK_SECONDS, Client, Seen, cpu_seconds, make_fresh, serving
 from rlclinic.ops.diagnose import diagnose
 from rlclinic.ops.runs import search
@@ -83,7 +82,6 @@ def rows(size: str) -> Iterator[dict[str, Any]]:
     seen = Seen()
     pages = [Page(0, groups, seed) for seed in range(clients)]
     with serving(root, workers=2) as (port, process):
-        kills.get(port, "/api/v1/health")  # its start is no part of it
         before, own = cpu_seconds(process), time.process_time()
         asyncio.run(_visit(pages, port, SECONDS[size], seen))
         server, own = cpu_seconds(process) - before, time.process_time() - own

@@ -26,6 +26,8 @@ MOST_SECONDS: Final = 10.0
 MOST_BYTES: Final = 300 << 20
 PATIENCE: Final = 6
 """A machine may be busy: what works is given 10 s of a core, and what waits, so many times that."""
+FRESH: Final = 100
+"""After so many cases another process reads: what Python keeps of the cases before is not memory that a case takes."""
 ADDRESS_SPACE: Final = 4 << 30
 """So that a case which takes everything ends itself, and not the machine."""
 
@@ -55,6 +57,9 @@ def attack(count: int, seed: int = 0, first: int = 0) -> dict[str, Any]:
         reader = _Reader(folder)
         for number, (case, place) in enumerate(hostile_files.make(folder, first + count, seed)):
             if number >= first:
+                if found["files"] % FRESH == FRESH - 1:
+                    reader.end()
+                    reader = _Reader(folder)
                 answer = reader.read(place)
                 found["files"] += 1
                 found["longest"] = max(found["longest"], PATIENCE * MOST_SECONDS if answer is None else answer["seconds"])

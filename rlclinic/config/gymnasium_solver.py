@@ -13,7 +13,7 @@ from rlclinic.actions import Action
 from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.environment import Spec
 from rlclinic.config.schedule import to_env_steps
-from rlclinic.config.setting_names import find_setting
+from rlclinic.config.setting_names import find_setting, is_setting
 from rlclinic.config.yaml_lines import Located, Tree, drop_origins
 from rlclinic.errors import ConfigError, nearest
 
@@ -283,7 +283,7 @@ def _copy_setting(work: _Translation, key: str, value: "Located | Tree", origin:
     try:
         path = find_setting(name, work.algo)
     except ConfigError as error:
-        if any(_is_setting(name, other) for other in ALGORITHMS if other != work.algo):
+        if any(is_setting(name, other) for other in ALGORITHMS if other != work.algo):
             work.notes.append(f"{key} ({origin}) is dropped: {work.algo} has no such setting.")
             return
         raise ConfigError(f"{origin}: ", *error.parts) from None
@@ -292,14 +292,6 @@ def _copy_setting(work: _Translation, key: str, value: "Located | Tree", origin:
             f"{origin}: {key} is no setting of such a file.\n  It cannot be told what it changes.\n  Try: the name of a setting"
         )
     work.nested.setdefault(path[0], {})[path[1]] = Located(work.algo, origin) if name == "algo.name" else value
-
-
-def _is_setting(key: str, algo: str) -> bool:
-    try:
-        find_setting(key, algo)
-    except ConfigError:
-        return False
-    return True
 
 
 def _translate_budget(work: _Translation) -> None:

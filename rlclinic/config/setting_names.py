@@ -1,6 +1,6 @@
 """Which setting a key means: dotted keys, short names, and the names that other tools use."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel
@@ -17,7 +17,7 @@ from rlclinic.config.schedule import Schedule
 from rlclinic.config.schema import Kind, kind_of
 from rlclinic.errors import ConfigError, nearest
 
-__all__ = ["ALIASES", "explain_unknown", "find_setting", "list_fields"]
+__all__ = ["ALIASES", "explain_unknown", "find_setting", "is_setting", "list_fields"]
 
 # gymnasium-solver's and metta's names, and the usual ones of CleanRL, RLlib and textbooks.
 ALIASES: Final = {
@@ -86,28 +86,44 @@ def find_setting(key: str, algo: str) -> tuple[str, ...]:
     is a schedule or a free mapping, the rest of the key is a path inside of it. Raises ConfigError with the nearest names.
     """
     sections = list_fields(algo)
-    first, *rest = key.split(".")
-    if first in _WHOLE and not rest:
-        return (first,)
-    if first in sections:
-        if not rest:
-            return (first,)
-        section, first, *rest = first, *rest
-        alias = ALIASES.get(first, "").split(".")
-        name = alias[1] if alias[0] == section else first
-        owners = [section] if name in sections[section] else []
-    elif first in ALIASES:
-        section, name = ALIASES[first].split(".")
-        owners = [section] if name in sections[section] else []
-    else:
-        name = first
-        owners = [section for section in sections if name in sections[section]]
-        # What is only known about the task, or belongs to a bonus, never hides a setting of the same name.
-        owners = [section for section in owners if section not in ("spec", "bonus")] or owners
+    if key in _WHOLE or key in sections:
+        return (key,)
+    owners, name, rest = _find_owners(key, sections)
     if len(owners) != 1:
         raise explain_unknown(key, algo)
     _check_inside(key, sections[owners[0]][name], rest)
     return (owners[0], name, *rest)
+
+
+def is_setting(key: str, algo: str) -> bool:
+    """Whether an algorithm's configs have such a setting; cheaper than an error with the nearest names."""
+    sections = list_fields(algo)
+    if key in _WHOLE or key in sections:
+        return True
+    owners, name, rest = _find_owners(key, sections)
+    if len(owners) != 1:
+        return False
+    try:
+        _check_inside(key, sections[owners[0]][name], rest)
+    except ConfigError:
+        return False
+    return True
+
+
+def _find_owners(key: str, sections: Mapping[str, Mapping[str, FieldInfo]]) -> tuple[list[str], str, list[str]]:
+    """The sections that have the setting, its name there, and the path inside of it."""
+    first, *rest = key.split(".")
+    if first in sections:
+        section, first, *rest = first, *(rest or [""])
+        alias = ALIASES.get(first, "").split(".")
+        name = alias[1] if alias[0] == section else first
+        return [section] if name in sections[section] else [], name, rest
+    if first in ALIASES:
+        section, name = ALIASES[first].split(".")
+        return [section] if name in sections[section] else [], name, rest
+    owners = [section for section in sections if first in sections[section]]
+    # What is only known about the task, or belongs to a bonus, never hides a setting of the same name.
+    return [section for section in owners if section not in ("spec", "bonus")] or owners, first, rest
 
 
 def _check_inside(key: str, field: FieldInfo, rest: list[str]) -> None:
