@@ -22,7 +22,7 @@ from benchmarks.diagnosis.faults import Fault
 from benchmarks.diagnosis.faulty import EnvFault
 from benchmarks.diagnosis.measure import wilson
 from benchmarks.diagnosis.worlds import cells, families, gym_worlds, learnable, planted
-from rlclinic.diagnosis import engine, witness
+from rlclinic.diagnosis import engine, environment_evidence
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.lint.env import lint_facts
 from rlclinic.diagnosis.rules import cases
@@ -108,7 +108,7 @@ def look(cell: Cell | OddCell) -> tuple[str, float, bool]:
     facts, threshold = _look_at_odd(cell) if isinstance(cell, OddCell) else _look_at_world(cell)
     run = _silent_log(facts[0], threshold)
     beside = (lint_facts(facts[1]), facts[1]) if len(facts) > 1 else None
-    first = witness.join(engine.diagnose([run]), [Case(run)], lint_facts(facts[0]), facts[0], beside).causes[0]
+    first = environment_evidence.join(engine.diagnose([run]), [Case(run)], lint_facts(facts[0]), facts[0], beside).causes[0]
     if cell.fault is None:
         return first.id, first.probability, not first.moved_first.startswith("seen in the environment")
     return first.id, first.probability, first.id in cell.accepted

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rlclinic.sentinels.readings import Array, Readings
-from rlclinic.stats import transitions
+from rlclinic.stats import variance_shares
 
 LONGEST = 1024
 """Steps of one env that are kept for what they say about the environment."""
@@ -113,7 +113,7 @@ class Recent:
         self._steps = min(LONGEST, max(MOST // model.n_envs, 16))
         self._choices = getattr(model.action_space, "n", None)
         obs = model.observation_space
-        self._watches = isinstance(obs.shape, tuple) and obs.dtype is not None and int(np.prod(obs.shape)) <= transitions.WIDEST
+        self._watches = isinstance(obs.shape, tuple) and obs.dtype is not None and int(np.prod(obs.shape)) <= variance_shares.WIDEST
         self._normalizer = model.get_vec_normalize_env()
         self._taken = 0
         self._obs: Array | None = None
@@ -153,9 +153,9 @@ class Recent:
         order = np.arange(self._taken - count, self._taken) % self._steps
         obs, actions = (None if part is None else part[order] for part in (self._obs, self._actions))
         if actions is None:
-            found = transitions.measure_reward_timing(self._rewards[order], self._ended[order], self._terminated[order])
+            found = variance_shares.measure_reward_timing(self._rewards[order], self._ended[order], self._terminated[order])
         else:
-            found = transitions.measure(
+            found = variance_shares.measure(
                 None if obs is None else obs.reshape(*obs.shape[:2], -1),
                 actions,
                 self._rewards[order],
@@ -167,7 +167,7 @@ class Recent:
         if obs is not None and hasattr(space, "low"):
             plain = self._normalizer is None or not self._normalizer.norm_obs
             table = obs.reshape(-1, *obs.shape[2:])
-            found |= transitions.measure_scales(table, table if plain else None, space.low, space.high)
+            found |= variance_shares.measure_scales(table, table if plain else None, space.low, space.high)
         episodes = getattr(self._model, "ep_info_buffer", None) or ()
         together = np.array([(episode["r"], episode["l"]) for episode in episodes], dtype=np.float64).reshape(-1, 2)
-        return found | transitions.measure_episodes(together[:, 0], together[:, 1])
+        return found | variance_shares.measure_episodes(together[:, 0], together[:, 1])

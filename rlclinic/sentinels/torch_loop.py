@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from rlclinic.errors import UsageError
 from rlclinic.sentinels import networks, readings
 from rlclinic.sentinels.readings import Array
-from rlclinic.stats import transitions
+from rlclinic.stats import variance_shares
 
 _NEEDED: Final = ("obs", "actions", "advantages", "returns", "values", "rewards")
 _MORE: Final = ("logprobs", "terminations", "truncations", "starts", "final_obs", "reset_obs")
@@ -111,11 +111,11 @@ class Sentinels:
         ended = np.concatenate([starts[1:], np.zeros_like(starts[:1])])
         terminated = given.get("terminations")
         flat = obs.reshape(*rewards.shape, -1)
-        if flat.shape[2] > transitions.WIDEST:
-            return transitions.measure_reward_timing(rewards, ended, terminated)
+        if flat.shape[2] > variance_shares.WIDEST:
+            return variance_shares.measure_reward_timing(rewards, ended, terminated)
         low, high = (None if bound is None else _array(bound) for bound in self._obs_box)
-        found = transitions.measure(flat, given["actions"], rewards, ended, choices=self._n_actions, terminated=terminated)
-        return found | transitions.measure_scales(flat.reshape(rewards.size, -1), flat.reshape(rewards.size, -1), low, high)
+        found = variance_shares.measure(flat, given["actions"], rewards, ended, choices=self._n_actions, terminated=terminated)
+        return found | variance_shares.measure_scales(flat.reshape(rewards.size, -1), flat.reshape(rewards.size, -1), low, high)
 
     def minibatch(self, *, ratio: Tensor, advantages: Tensor | None = None) -> None:
         """When the ratio of a minibatch is there, before its step. The first one must be 1: the policy has not moved yet."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from rlclinic.sentinels import readings
 from rlclinic.sentinels.readings import Array
-from rlclinic.stats import transitions
+from rlclinic.stats import variance_shares
 
 EVERY: Final = 1_000
 """Env steps in a row."""
@@ -98,10 +98,10 @@ class Transitions:
         if count is not None:
             actions = actions.argmax(-1) if actions.shape[-1] == count > 1 else actions[..., 0]
         table = obs.reshape(-1, obs.shape[-1])
-        if table.shape[1] > transitions.WIDEST:
-            return transitions.measure_reward_timing(rewards, ended, terminated)
-        found = transitions.measure(obs, actions, rewards, ended, choices=None if count is None else int(count), terminated=terminated)
-        return found | transitions.measure_scales(table, table, *_find_bounds(self._observation_space))
+        if table.shape[1] > variance_shares.WIDEST:
+            return variance_shares.measure_reward_timing(rewards, ended, terminated)
+        found = variance_shares.measure(obs, actions, rewards, ended, choices=None if count is None else int(count), terminated=terminated)
+        return found | variance_shares.measure_scales(table, table, *_find_bounds(self._observation_space))
 
     def _measure_actions(self, actions: Array) -> dict[str, float]:
         count = getattr(self._action_space, "n", None)

@@ -526,7 +526,7 @@ def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(RETURN, text, *case.span, drift=drift),), remedies=(fix,))
 
 
-# ── what transitions say: see stats/transitions.py ──
+# ── what transitions say: see stats/variance_shares.py ──
 
 
 def _shows_flags(case: Case) -> bool:

@@ -610,7 +610,7 @@ def _is_certain_of_extremes(case: Case) -> bool:
     return (case.has(HIGH) and case.has(LOW)) or most - least <= 1e-3 * abs(least)
 
 
-# ── when and how rewards come: see stats/transitions.py ──
+# ── when and how rewards come: see stats/variance_shares.py ──
 
 NONZERO = sentinel("reward_nonzero")
 

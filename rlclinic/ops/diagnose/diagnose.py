@@ -12,10 +12,10 @@ from rlclinic.actions import Action, Argument
 from rlclinic.diagnosis import causes, engine
 from rlclinic.diagnosis.case import case_of
 from rlclinic.diagnosis.checkpoints import findings
+from rlclinic.diagnosis.environment_evidence import join
 from rlclinic.diagnosis.findings import Diagnosis
-from rlclinic.diagnosis.witness import join
 from rlclinic.errors import DiskFailed, RlclinicError, RunError, UsageError
-from rlclinic.ops.diagnose import advice, best_group, bug_locations, possible_causes, rule_selection, watch_list, witness
+from rlclinic.ops.diagnose import advice, best_group, bug_locations, possible_causes, rule_selection, run_environments, watch_list
 from rlclinic.ops.diagnose.rule_selection import Chosen
 from rlclinic.ops.runs.ranking import RankedGroup
 from rlclinic.report import evidence, group
@@ -42,8 +42,8 @@ def diagnose(
     ignore: Sequence[str] | None = None,
     write: bool = True,
     out: Path | None = None,
-    env: "witness.Env | None" = None,
-    eval_env: "witness.Env | None" = None,
+    env: "run_environments.Env | None" = None,
+    eval_env: "run_environments.Env | None" = None,
     env_args: Mapping[str, Any] | None = None,
     own_env: bool = False,
 ) -> DiagnosisReport:
@@ -51,7 +51,7 @@ def diagnose(
 
     Our own groups get diagnosis.json, report.md and report.html, our runs diagnosis.json; other folders are never written to:
     `out` is a folder for the three files. A folder with runs of several configs gives one diagnosis for each.
-    `env` is examined as well (its code is run), and `eval_env` compared with it; see `rlclinic.ops.diagnose.witness`. `own_env`: where
+    `env` is examined as well (its code is run), and `eval_env` compared with it; see `run_environments`. `own_env`: where
     none is given and something is wrong, the run's own environment is, if its code is still what was trained and approved.
     """
     _check_out(target, out)
@@ -65,10 +65,10 @@ def diagnose(
             " and ",
             Argument("eval_env", "my_env.py:Eval"),
         )
-    seen = None if env is None else witness.look(env, env_args or {}, owner)
-    beside = None if eval_env is None else witness.look(eval_env, env_args or {}, owner)
+    seen = None if env is None else run_environments.look(env, env_args or {}, owner)
+    beside = None if eval_env is None else run_environments.look(eval_env, env_args or {}, owner)
     reports = [examine(owner, each, target, chosen, seen=seen, beside=beside) for each in groups or [[]]]
-    if own_env and env is None and not reports[0].diagnosis.causes[0].calm and (seen := witness.look_at_own(owner)) is not None:
+    if own_env and env is None and not reports[0].diagnosis.causes[0].calm and (seen := run_environments.look_at_own(owner)) is not None:
         reports = [examine(owner, each, target, chosen, seen=seen) for each in groups or [[]]]
     # A part of the rules, another threshold, or an environment as it is today, is a question and not the record.
     whole = not select and not ignore and threshold is None and budget is None and env is None
@@ -92,8 +92,8 @@ def examine(
     chosen: Chosen | None = None,
     others: Sequence[RankedGroup] | None = None,
     *,
-    seen: "witness.Seen | None" = None,
-    beside: "witness.Seen | None" = None,
+    seen: "run_environments.Seen | None" = None,
+    beside: "run_environments.Seen | None" = None,
 ) -> DiagnosisReport:
     """Diagnose runs that belong together, with all that is said around it. Nothing is written.
 

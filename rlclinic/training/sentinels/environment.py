@@ -1,4 +1,4 @@
-"""What the transitions of a rollout, or the newest ones of a replay, say about the environment: see rlclinic.stats.transitions.
+"""What the transitions of a rollout, or the newest ones of a replay, say about the environment: see rlclinic.stats.variance_shares.
 
 About twenty times in a run, for each member on its own, on the host: a member's numbers are the same in every cohort and on every
 device. Nothing is kept between two of them, so that a resume says the same.
@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlclinic.stats import transitions
+from rlclinic.stats import variance_shares
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.data.rollouts import Rollout
 from rlclinic.training.envs.base import ActionSpec, VecEnv
 from rlclinic.training.loops import off_policy
 
-NAMES: Final = transitions.NAMES
+NAMES: Final = variance_shares.NAMES
 PREFIX: Final = "train/sentinel/"
 MARK: Final = f"{PREFIX}reward_common"
 """A column that every row with them has."""
@@ -82,8 +82,8 @@ def of_replay(plan: off_policy.Plan, learner: off_policy.Learner, memory: Replay
 
 def of_episodes(recent: Sequence[Array]) -> dict[str, list[Any]]:
     """Cells of all members, from each one's last episodes, [episodes, (return, length, success)]."""
-    found = [transitions.measure_episodes(episodes[:, 0], episodes[:, 1]) for episodes in recent]
-    return {PREFIX + name: [numbers.get(name) for numbers in found] for name in transitions.OF_EPISODES}
+    found = [variance_shares.measure_episodes(episodes[:, 0], episodes[:, 1]) for episodes in recent]
+    return {PREFIX + name: [numbers.get(name) for numbers in found] for name in variance_shares.OF_EPISODES}
 
 
 def _choose_window(steps: int, envs: int) -> tuple[int, int]:
@@ -105,7 +105,7 @@ def _measure_members(device: torch.device, env: VecEnv, **given: Array | None) -
     found = []
     for member in range(len(given["reward"])):  # type: ignore[arg-type]
         own: dict[str, Any] = {name: None if part is None else part[member] for name, part in given.items()}
-        numbers = transitions.measure(
+        numbers = variance_shares.measure(
             own["obs"],
             own["action"],
             own["reward"],
@@ -118,7 +118,7 @@ def _measure_members(device: torch.device, env: VecEnv, **given: Array | None) -
         if own["shown"] is not None:
             width = own["obs"].shape[2:]
             shown, raw = (own[name].reshape(-1, *width) for name in ("shown", "obs"))
-            numbers |= transitions.measure_scales(shown, raw, env.obs_low, env.obs_high)
+            numbers |= variance_shares.measure_scales(shown, raw, env.obs_low, env.obs_high)
         found.append(numbers)
     names = [name for name in NAMES if any(name in numbers for numbers in found)]
     return {

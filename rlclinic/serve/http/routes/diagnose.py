@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from rlclinic.ops.diagnose import diagnose, explore, history, lint, prescribe, rules, witness
+from rlclinic.ops.diagnose import diagnose, explore, history, lint, prescribe, rules, run_environments
 from rlclinic.ops.diagnose.ask import guides
 from rlclinic.ops.diagnose.ask.answer import ask
 from rlclinic.ops.diagnose.export.export import export_zip
@@ -75,7 +75,7 @@ async def diagnose_with_environment(here: Here, group: Named, request: DiagnoseR
     """What is wrong with a group, with what its environment shows: that is stepped for some seconds, in a process of its own."""
     owner = find_group(here, group)
     env, evaluation = str(request.env), request.eval_env
-    for named in {env, evaluation} - {witness.TRAINED, None}:
+    for named in {env, evaluation} - {run_environments.TRAINED, None}:
         requests.registered(here.store, str(named))
     async with here.examining:
         report: DiagnosisReport = await run_in_threadpool(

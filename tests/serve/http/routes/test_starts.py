@@ -122,12 +122,12 @@ def test_an_environment_is_looked_at_by_its_id_only(client: TestClient, monkeypa
 
 
 def test_a_group_is_diagnosed_with_its_environment_by_an_id_only(client: TestClient, sick: Group, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rlclinic.ops.diagnose import witness
+    from rlclinic.ops.diagnose import run_environments
 
     asked: list[str] = []
     breach = {"kind": "raises", "text": "step 3 raised", "count": 1, "numbers": {}}
     facts = {"name": "CartPole-v1", "phase": "finished", "skipped": {}, "limit": 20.0, "done": [], "breaches": [breach]}
-    monkeypatch.setattr(witness, "facts_of", lambda env, *_, **__: asked.append(env) or facts)
+    monkeypatch.setattr(run_environments, "facts_of", lambda env, *_, **__: asked.append(env) or facts)
     for body in ({"env": "antigravity:Flying-v0"}, {"env": "mine.py:Env"}, {"env": "../x"}, {"eval_env": "mine.py:Env"}):
         answer = client.post(f"{API}/groups/{sick.id}/diagnosis", json=body)
         assert answer.status_code in (400, 404), (body, answer.text)

@@ -287,11 +287,13 @@ def test_a_rule_is_explained_with_its_thresholds_and_sources() -> None:
 
 
 def test_a_diagnosis_with_the_environment_says_what_was_seen_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rlclinic.ops.diagnose import witness
+    from rlclinic.ops.diagnose import run_environments
 
     died = {"name": "CartPole-v1", "phase": "finished", "skipped": {}, "limit": 20.0, "done": []}
     monkeypatch.setattr(
-        witness, "facts_of", lambda env, *_, **__: died | {"breaches": [{"kind": "raises", "text": "no", "count": 1, "numbers": {}}]}
+        run_environments,
+        "facts_of",
+        lambda env, *_, **__: died | {"breaches": [{"kind": "raises", "text": "no", "count": 1, "numbers": {}}]},
     )
     answer = call("diagnose_run", run_id="high", env="trained")
     assert not answer.error, answer.text

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from rlclinic.stats import transitions
-from rlclinic.stats.transitions import Array
+from rlclinic.stats import variance_shares
+from rlclinic.stats.variance_shares import Array
 
 STEPS = 400
 
@@ -28,7 +28,7 @@ def push_a_mass(*, choices: int | None = None, late: int = 0, deaf: bool = False
 
 @pytest.mark.parametrize("choices", [None, 3])
 def test_actions_that_push_explain_the_change_and_those_of_other_steps_do_not(choices: int | None) -> None:
-    found = transitions.measure(**push_a_mass(choices=choices), choices=choices)
+    found = variance_shares.measure(**push_a_mass(choices=choices), choices=choices)
     assert found["action_effect"] > 0.95
     assert found["action_effect_shuffled"] < 0.05
     assert found["action_effect_lag1"] < 0.05
@@ -38,7 +38,7 @@ def test_actions_that_push_explain_the_change_and_those_of_other_steps_do_not(ch
 
 @pytest.mark.parametrize("choices", [None, 3])
 def test_actions_that_do_nothing_explain_no_more_than_shuffled_ones(choices: int | None) -> None:
-    found = transitions.measure(**push_a_mass(choices=choices, deaf=True), choices=choices)
+    found = variance_shares.measure(**push_a_mass(choices=choices, deaf=True), choices=choices)
     assert found["action_effect"] < 0.06
     assert abs(found["action_effect"] - found["action_effect_shuffled"]) < 0.05
 
@@ -46,35 +46,35 @@ def test_actions_that_do_nothing_explain_no_more_than_shuffled_ones(choices: int
 @pytest.mark.parametrize("choices", [None, 3])
 def test_a_price_on_acting_is_what_the_action_alone_explains(choices: int | None) -> None:
     given = push_a_mass(choices=choices)
-    assert transitions.measure(**given, choices=choices)["reward_by_action"] < 0.1
+    assert variance_shares.measure(**given, choices=choices)["reward_by_action"] < 0.1
     acted = given["actions"] if choices is None else given["actions"] - 1.0
     given["rewards"] = given["rewards"] - 3 * np.square(acted)
-    assert transitions.measure(**given, choices=choices)["reward_by_action"] > 0.8
+    assert variance_shares.measure(**given, choices=choices)["reward_by_action"] > 0.8
 
 
 @pytest.mark.parametrize("late", [1, 2])
 def test_observations_that_lag_answer_to_an_earlier_action(late: int) -> None:
-    found = transitions.measure(**push_a_mass(late=late))
+    found = variance_shares.measure(**push_a_mass(late=late))
     assert found["action_effect"] < 0.1
     assert found[f"action_effect_lag{late}"] > 0.9
 
 
 @pytest.mark.parametrize(("late", "expected"), [(0, 0), (1, 1), (4, 4), (8, 8)])
 def test_the_lag_is_that_of_the_action_that_is_answered(late: int, expected: int) -> None:
-    found = transitions.measure(**push_a_mass(late=late))
+    found = variance_shares.measure(**push_a_mass(late=late))
     assert found["action_lag"] == expected
     assert (found["action_effect_past"] > 0.9) == (late > 0)
 
 
 def test_actions_that_do_nothing_have_no_lag() -> None:
-    assert all(transitions.measure(**push_a_mass(deaf=True, seed=seed))["action_lag"] == 0 for seed in range(20))
+    assert all(variance_shares.measure(**push_a_mass(deaf=True, seed=seed))["action_lag"] == 0 for seed in range(20))
 
 
 def test_rewards_by_the_clock_are_told_from_rewards_by_chance() -> None:
     ended = np.zeros((600, 2), dtype=bool)
     by_clock = np.where(np.arange(600)[:, None] % 20 == 0, 1.0, 0.0) * np.ones((1, 2))
     by_chance = (np.random.default_rng(0).random((600, 2)) < 0.05).astype(float)
-    clock, chance = (transitions.measure_reward_timing(rewards, ended) for rewards in (by_clock, by_chance))
+    clock, chance = (variance_shares.measure_reward_timing(rewards, ended) for rewards in (by_clock, by_chance))
     assert clock["reward_gap"] == 20
     assert clock["reward_gap_spread"] == 0
     assert chance["reward_gap_spread"] > 0.6
@@ -83,16 +83,16 @@ def test_rewards_by_the_clock_are_told_from_rewards_by_chance() -> None:
 def test_a_hidden_velocity_is_what_the_observation_before_adds() -> None:
     given = push_a_mass()
     given["obs"] = given["obs"][:, :, :1]
-    assert transitions.measure(**given)["obs_memory"] > 0.5
+    assert variance_shares.measure(**given)["obs_memory"] > 0.5
 
 
 def test_a_reward_that_comes_late_is_explained_by_a_step_before_its_own() -> None:
     given = push_a_mass()
-    prompt = transitions.measure(**given)
+    prompt = variance_shares.measure(**given)
     assert prompt["reward_lag"] == 0
     assert prompt["reward_explained"] > 0.9
     given["rewards"] = np.roll(given["rewards"], 3, axis=0)
-    late = transitions.measure(**given)
+    late = variance_shares.measure(**given)
     assert late["reward_lag"] in (2, 3)  # the state that was paid for ends one of these steps and begins the other
     assert late["reward_explained_past"] > 0.9
 
@@ -101,7 +101,7 @@ def test_nothing_reaches_across_the_end_of_an_episode() -> None:
     """Episodes of two steps: no step has two before it, and no regression is made."""
     given = push_a_mass()
     given["ended"] = (np.arange(STEPS) % 2 == 1)[:, None]
-    found = transitions.measure(**given)
+    found = variance_shares.measure(**given)
     assert "action_effect" not in found
     assert "reward_lag" not in found
     assert found["starts"] == STEPS // 2 - 1
@@ -110,14 +110,14 @@ def test_nothing_reaches_across_the_end_of_an_episode() -> None:
 def test_noise_on_observations_makes_changes_turn_back() -> None:
     given = push_a_mass()
     given["obs"] = given["obs"] + np.random.default_rng(1).normal(0, 3, given["obs"].shape)
-    found = transitions.measure(**given)
+    found = variance_shares.measure(**given)
     assert found["obs_diff_autocorr"] < -0.3
     assert found["action_effect"] < 0.1
 
 
 def test_a_reward_at_the_end_only_is_seen_as_one() -> None:
     ended = (np.arange(100) % 20 == 19)[:, None]
-    found = transitions.measure_reward_timing(np.where(ended, 5.0, 0.0), ended, ended)
+    found = variance_shares.measure_reward_timing(np.where(ended, 5.0, 0.0), ended, ended)
     assert found["reward_end_share"] == 1
     assert found["reward_common"] == 0
     assert found["reward_common_share"] == 0.95
@@ -128,21 +128,21 @@ def test_rows_that_are_no_transition_count_nowhere() -> None:
     ended = (np.arange(100) % 20 == 19)[:, None]
     valid = ~np.roll(ended, 1, axis=0)
     rewards = np.where(valid, 1.0, 77.0)
-    found = transitions.measure_reward_timing(rewards, ended, ended, valid=valid)
+    found = variance_shares.measure_reward_timing(rewards, ended, ended, valid=valid)
     assert found["reward_common_share"] == 1
     obs = np.arange(100.0)[:, None, None]
-    assert transitions.measure_starts(obs, ended, valid) == {"starts": 5.0, "start_distinct": 1.0}
+    assert variance_shares.measure_starts(obs, ended, valid) == {"starts": 5.0, "start_distinct": 1.0}
 
 
 def test_equal_starts_are_counted_once() -> None:
     obs = np.tile([[1.0], [2.0]], (50, 1))[:, None]
     ended = (np.arange(100) % 2 == 1)[:, None]
-    assert transitions.measure_starts(obs, ended)["start_distinct"] == pytest.approx(1 / 49)
+    assert variance_shares.measure_starts(obs, ended)["start_distinct"] == pytest.approx(1 / 49)
 
 
 def test_small_and_offset_and_constant_components_are_told_apart() -> None:
     draw = np.random.default_rng(0).normal(size=(300, 3)) * [1e-4, 1.0, 0.0] + [0, 100, 7]
-    found = transitions.measure_scales(draw)
+    found = variance_shares.measure_scales(draw)
     assert found["obs_std_max"] == pytest.approx(1, rel=0.2)
     assert found["obs_std_median"] == pytest.approx(1e-4, rel=0.2)
     assert found["obs_constant"] == pytest.approx(1 / 3)
@@ -151,14 +151,14 @@ def test_small_and_offset_and_constant_components_are_told_apart() -> None:
 
 def test_a_component_that_is_cut_off_lies_at_its_bound() -> None:
     table = np.clip(np.random.default_rng(0).normal(size=(400, 2)) * [3, 0.1], -1, 1)
-    found = transitions.measure_scales(table, table, np.full(2, -1.0), np.ones(2))
+    found = variance_shares.measure_scales(table, table, np.full(2, -1.0), np.ones(2))
     assert found["obs_at_bound"] > 0.6
 
 
 @pytest.mark.parametrize(("sign", "expected"), [(1, 1), (-1, -1)])
 def test_a_return_that_is_the_length_has_its_sign(sign: int, expected: int) -> None:
     lengths = np.arange(10.0, 60)
-    found = transitions.measure_episodes(sign * lengths, lengths)
+    found = variance_shares.measure_episodes(sign * lengths, lengths)
     assert found["return_length_corr"] == pytest.approx(expected)
     assert found["return_length_share"] == pytest.approx(1)
 
@@ -167,16 +167,16 @@ def test_a_return_that_is_the_length_has_its_sign(sign: int, expected: int) -> N
 def test_numbers_that_are_none_end_no_run(broken: float) -> None:
     given = push_a_mass()
     given["obs"][7] = broken
-    assert "action_effect" not in transitions.measure(**given)
+    assert "action_effect" not in variance_shares.measure(**given)
     given["rewards"][7] = broken
-    assert transitions.measure(**given) == {}
-    assert transitions.measure_episodes(np.full(20, broken), np.arange(20.0)) == {}
+    assert variance_shares.measure(**given) == {}
+    assert variance_shares.measure_episodes(np.full(20, broken), np.arange(20.0)) == {}
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 5), (600, 1), (3, 700)])
 def test_every_shape_of_a_stretch_is_taken(shape: tuple[int, int]) -> None:
     draw = np.random.default_rng(0)
     obs, rewards = draw.normal(size=(*shape, 30)), draw.normal(size=shape)
-    found = transitions.measure(obs, draw.normal(size=(*shape, 20)), rewards, np.zeros(shape, dtype=bool))
+    found = variance_shares.measure(obs, draw.normal(size=(*shape, 20)), rewards, np.zeros(shape, dtype=bool))
     assert all(np.isfinite(value) for value in found.values())
-    assert found.keys() <= set(transitions.NAMES)
+    assert found.keys() <= set(variance_shares.NAMES)

@@ -9,8 +9,8 @@ from typing import Any, Final
 from rlclinic import trust
 from rlclinic.actions import Action, Argument
 from rlclinic.config.environment import EnvConfig
+from rlclinic.diagnosis.environment_evidence import CAUSES
 from rlclinic.diagnosis.lint.env import EnvLint, lint_facts
-from rlclinic.diagnosis.witness import CAUSES
 from rlclinic.errors import RlclinicError, UsageError
 from rlclinic.ops.diagnose.examine_env import facts_in_process, facts_of
 from rlclinic.runs import env_code

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rlclinic import trust
-from rlclinic.diagnosis import engine, witness
+from rlclinic.diagnosis import engine, environment_evidence
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Diagnosis, Finding, Severity
 from rlclinic.diagnosis.lint.env import lint_facts
@@ -78,7 +78,7 @@ def sick(**settings: object) -> History:
 
 def joined(run: History, facts: Facts, evaluation: Facts | None = None) -> Diagnosis:
     beside = None if evaluation is None else (lint_facts(evaluation), evaluation)
-    return witness.join(engine.diagnose([run]), [Case(run)], lint_facts(facts), facts, beside)
+    return environment_evidence.join(engine.diagnose([run]), [Case(run)], lint_facts(facts), facts, beside)
 
 
 # ── what is seen ──
@@ -136,9 +136,12 @@ def test_a_threshold_that_only_the_opposite_reward_reaches_shows_a_wrong_sign() 
         "random": {"returns": [-20.0, -21.0] * 5, "lengths": [20, 21] * 5, "steps": 205, "unfinished_steps": 0, "truncated": 0},
         "search": {"best": -9.0, "worst": -200.0},
     }
-    named = [one.cause for one in witness.find_signs(lint_facts({"name": "x", **facts}), facts, [Case(replace(sick(), threshold=150.0))])]
+    named = [
+        one.cause
+        for one in environment_evidence.find_signs(lint_facts({"name": "x", **facts}), facts, [Case(replace(sick(), threshold=150.0))])
+    ]
     assert named == ["reward-sign"]
-    assert not witness.find_signs(lint_facts({"name": "x", **facts}), facts, [Case(replace(sick(), threshold=-15.0))])
+    assert not environment_evidence.find_signs(lint_facts({"name": "x", **facts}), facts, [Case(replace(sick(), threshold=-15.0))])
 
 
 def test_a_reward_that_can_be_farmed_speaks_for_a_gamed_one_where_success_is_asked_for() -> None:
@@ -147,8 +150,8 @@ def test_a_reward_that_can_be_farmed_speaks_for_a_gamed_one_where_success_is_ask
     )
     lint = lint_facts({"name": "x"}).model_copy(update={"findings": (farmed,)})
     gamed = cases.unsolved({"train/roll/success_rate": 0.0, "val/roll/ep_rew_mean": None}, threshold=None)
-    assert [one.cause for one in witness.find_signs(lint, {}, [Case(gamed)])] == ["reward-gamed"]
-    assert not witness.find_signs(lint, {}, [Case(sick())]), "nobody says what finishing is"
+    assert [one.cause for one in environment_evidence.find_signs(lint, {}, [Case(gamed)])] == ["reward-gamed"]
+    assert not environment_evidence.find_signs(lint, {}, [Case(sick())]), "nobody says what finishing is"
 
 
 def test_a_short_search_finds_what_pays_and_what_costs() -> None:
@@ -177,12 +180,14 @@ def test_a_training_environment_that_differs_from_that_of_evaluation_is_named(
 
 
 def test_equal_environments_do_not_differ(look: Callable[[type[Walk]], Facts]) -> None:
-    assert witness.compare(look(Walk), look(Walk)) == []
+    assert environment_evidence.compare(look(Walk), look(Walk)) == []
 
 
 def test_another_time_limit_is_a_difference(look: Callable[[type[Walk]], Facts]) -> None:
     short = {**look(Walk), "time_limit": 40}
-    assert "time limit is 40 in training and 60 in evaluation" in witness.compare(short, {**look(Walk), "time_limit": 60})[0].text
+    assert (
+        "time limit is 40 in training and 60 in evaluation" in environment_evidence.compare(short, {**look(Walk), "time_limit": 60})[0].text
+    )
 
 
 # ── who may have it run ──
@@ -234,7 +239,7 @@ def test_the_own_environment_of_a_run_is_examined_unasked_while_its_code_is_what
 ) -> None:
     asked: list[dict[str, Any]] = []
     facts = look(OF_TRANSITIONS["the start is shown for ever"][1])
-    monkeypatch.setattr("rlclinic.ops.diagnose.witness.facts_of", lambda env, settings, *_, **__: asked.append(settings) or facts)
+    monkeypatch.setattr("rlclinic.ops.diagnose.run_environments.facts_of", lambda env, settings, *_, **__: asked.append(settings) or facts)
     name = f"{env_file}:StuckInEpisode"
     trust.approve(name)
     group = record_group(tmp_path / "runs", returns=lambda seed, share: 10.0 + share, changes=("run.max_env_steps=10240", f"env.id={name}"))
@@ -256,7 +261,9 @@ def test_what_a_wrapper_does_is_told_from_what_the_environment_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[type[Walk]], Facts]
 ) -> None:
     late, sound = look(OF_TRANSITIONS["observations four steps old"][1]), look(Walk)
-    monkeypatch.setattr("rlclinic.ops.diagnose.witness.facts_of", lambda env, settings, *_, **__: late if settings["wrappers"] else sound)
+    monkeypatch.setattr(
+        "rlclinic.ops.diagnose.run_environments.facts_of", lambda env, settings, *_, **__: late if settings["wrappers"] else sound
+    )
     wrapped = 'env.wrappers=[{"id": "DelayObservation", "kwargs": {"delay": 4}}]'
     group = record_group(tmp_path / "runs", returns=lambda seed, share: 10.0 + share, changes=("run.max_env_steps=10240", wrapped))
     first = diagnose(group.id, tmp_path / "runs", write=False, env="trained").diagnosis.causes[0]
@@ -278,7 +285,7 @@ def test_the_answer_says_what_was_seen_before_the_causes(look: Callable[[type[Wa
     facts = look(OF_TRANSITIONS["rewards of noise"][1])
     report = diagnose(str(SAMPLES / "sb3_zoo"), write=False)
     run = sick()
-    found = witness.join(report.diagnosis, [Case(run)], lint_facts(facts), facts)
+    found = environment_evidence.join(report.diagnosis, [Case(run)], lint_facts(facts), facts)
     lines = render_compact(answer(report.model_copy(update={"diagnosis": found})), 300).splitlines()
     seen = next(place for place, line in enumerate(lines) if line.startswith("environment NoisyReward"))
     assert seen < next(place for place, line in enumerate(lines) if line.startswith("CAUSE 1"))

@@ -1,4 +1,4 @@
-"""The environment as a witness: what was seen in it, joined to what the logs say.
+"""What was seen in the environment itself, joined to what the logs say.
 
 A fault that is seen in the environment itself is nearly certain, and outranks what a log makes likely. Where the two contradict each
 other, that is said: the runs may have been trained on another version, or behind wrappers that were not examined.
