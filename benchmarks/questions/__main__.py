@@ -2,6 +2,7 @@
 
     python -m benchmarks.questions                              the half that words and phrases were tuned on
     python -m benchmarks.questions --held-out "why"             also the half that was kept; the look is recorded in looks.json
+    python -m benchmarks.questions --fourth                     99 more, as different people type them; open, and held to no bar
     python -m benchmarks.questions --third "why"                60 questions of a third author; nothing but totals is shown; recorded, too
 
 A paraphrase is right if its guide comes first, or another whose first command is the same (the first row counts both, the second the guide
@@ -32,6 +33,7 @@ UNKNOWN: Final = "unknown"
 HALVES: Final = {"tuned": "tuned", "held": "kept, not blind,", "blind": "second author's, read since,"}
 
 THIRD: Final = Path(__file__).parent / "third.yaml"
+FOURTH: Final = Path(__file__).parent / "fourth.yaml"
 INTENTS: Final = {
     # What an author means by a question, and what answers it here: guides by name, commands (also a guide's first one) by how they begin.
     "why-not-learning": ("stuck", "did-not-converge", "not-solved", "too-slow", "rlclinic diagnose"),
@@ -115,6 +117,29 @@ def measure_third() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def measure_fourth(*, misses: bool) -> list[dict[str, Any]]:
+    """The row of the open questions that words and examples were chosen with."""
+    asked = [
+        (wanted, question, find(question)) for wanted, questions in yaml.safe_load(FOURTH.read_text()).items() for question in questions
+    ]
+    wrong = [each for each in asked if not _is_meant(each[0], each[2])]
+    for wanted, question, got in wrong if misses else ():
+        print(f"  {wanted}: {question!r} -> {got}")
+    return [
+        {
+            "what": "open questions of many hands: a guide or command that answers it first, or said that nothing does", "unit": "%",
+            "better": "higher", "bar": None, "stretch": None, "value": 100 - 100 * len(wrong) / len(asked), "found": len(asked) - len(wrong),
+            "of": len(asked),
+        }
+    ]  # fmt: skip
+
+
+def _is_meant(wanted: str, got: str) -> bool:
+    if wanted == UNKNOWN:
+        return got == UNKNOWN
+    return any(text.startswith(INTENTS[wanted]) for text in (got, first_command(got)))
+
+
 def record_look(why: str, rows: list[dict[str, Any]]) -> None:
     """Note a look at questions that are held out: its number, why it was taken, and what it showed."""
     looks = json.loads(LOOKS.read_text()) if LOOKS.exists() else []
@@ -127,6 +152,7 @@ def main() -> None:
     parser = provenance.parser(__doc__)
     parser.add_argument("--held-out", metavar="WHY", help="look at the held-out half, too, and record it")
     parser.add_argument("--third", metavar="WHY", help="look at the third author's questions, too, and record it")
+    parser.add_argument("--fourth", action="store_true", help="the open questions of many hands, too")
     parser.add_argument("--misses", action="store_true", help="list what was not understood")
     args = parser.parse_args()
     rows = measure("tuned", misses=args.misses)
@@ -134,6 +160,8 @@ def main() -> None:
         held = [*measure("held", misses=args.misses), *measure("blind", misses=args.misses)]
         record_look(args.held_out + (" (misses listed)" if args.misses else ""), held)
         rows += held
+    if args.fourth:
+        rows += measure_fourth(misses=args.misses)
     if args.third:
         third = measure_third()
         record_look(f"third author: {args.third}", third)

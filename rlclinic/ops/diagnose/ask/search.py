@@ -28,6 +28,8 @@ LEAST_FAMILIAR: Final = 0.5
 """Share of a question's words that must be known here; at or below, it is about something else."""
 MOST_OF_IT: Final = 0.8
 """Share of a question's weight that a rule, metric or setting must have to be what is asked about."""
+MOST_IN_A_NAME: Final = 4
+"""Words of a question that is the name of a rule, a metric or a setting, and nothing else."""
 UNKNOWN: Final = "unknown"
 NOTHING: Final = "nothing"
 """The idea of words that tell no question from another: names of environments and algorithms."""
@@ -62,7 +64,9 @@ def search(question: str, most: int = 4) -> list[Match]:
     """Documents that fit a question, the best first; none where nothing fits well enough."""
     explained = _explained(question)
     asked = _likened(question)
-    if explained and (_DEFINES.match(question) or not asked or len(read_ideas(question)) == 1):
+    # A name alone asks for its meaning; a sentence that happens to hold the words of a name does not.
+    named = len(_tokens(question)) <= MOST_IN_A_NAME
+    if explained and (_DEFINES.match(question) or (named and (not asked or len(read_ideas(question)) == 1))):
         return [*explained, *asked][:most]
     return [*asked, *explained][:most] if asked else []
 
