@@ -83,10 +83,11 @@ def alarms(findings: list[Finding]) -> list[Finding]:
     return [each for each in findings if each.severity is not Severity.LOW]
 
 
-def measure(styles: tuple[str, ...], kind: str, misses: bool) -> Iterator[dict[str, Any]]:
+def measure(styles: tuple[str, ...], kind: str, misses: bool, processes: int = 2) -> Iterator[dict[str, Any]]:
     """The rows of some styles: faults found, and alarms on their clean scripts."""
     planted = [mutant for mutant in (*mutants.MUTANTS, *second.MUTANTS, *third.load(), *fourth.load()) if mutant.style in styles]
-    found = [mutant for mutant in planted if is_found(mutant)]
+    with ProcessPoolExecutor(processes) as pool:
+        found = [mutant for mutant, right in zip(planted, pool.map(is_found, planted, chunksize=8), strict=True) if right]
     by_style = {style: f"{sum(m.style == style for m in found)} of {sum(m.style == style for m in planted)}" for style in styles}
     yield {
         "what": f"{kind} styles: planted faults found on their line", "unit": "%", "better": "higher", "bar": 85, "stretch": 95,
@@ -173,27 +174,30 @@ def main() -> None:
     parser.add_argument("--fourth", metavar="WHY", help="look at the fourth set, too, and record it")
     parser.add_argument("--misses", action="store_true", help="list what was not found and what was said of clean code")
     parser.add_argument("--folder", nargs="*", default=[], metavar="NAME=DIR[,DIR]", help="code of others; docs/benchmarks.md says which")
-    parser.add_argument("--processes", type=int, default=2, help="for --folder")
+    parser.add_argument("--processes", type=int, default=2, help="how many work side by side")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="every n-th file of --folder")
     args = parser.parse_args()
-    rows = list(measure(mutants.DEVELOPMENT, "development", args.misses)) if not args.folder or args.held_out else []
+    rows = list(measure(mutants.DEVELOPMENT, "development", args.misses, args.processes)) if not args.folder or args.held_out else []
     if args.held_out:
-        held_out = list(measure(mutants.HELD_OUT, "held-out", args.misses))
+        held_out = list(measure(mutants.HELD_OUT, "held-out", args.misses, args.processes))
         record_look(args.held_out + (" (misses listed)" if args.misses else ""), held_out[0])
         rows += held_out
     if args.second:
-        held_out = list(measure(second.STYLES, "second held-out", misses=False))
+        held_out = list(measure(second.STYLES, "second held-out", False, args.processes))
         record_look(args.second, held_out[0])
         rows += held_out
     if args.third:
-        opened, sealed = list(measure(third.OPEN, "third set, open", args.misses)), list(measure(third.SEALED, "third set, sealed", False))
+        opened, sealed = (
+            list(measure(third.OPEN, "third set, open", args.misses, args.processes)),
+            list(measure(third.SEALED, "third set, sealed", False, args.processes)),
+        )
         record_look(f"third set, open half: {args.third}", opened[0])
         record_look(f"third set, sealed half: {args.third}", sealed[0])
         rows += opened + sealed
     if args.fourth:
         opened, sealed = (
-            list(measure(fourth.OPEN, "fourth set, open", args.misses)),
-            list(measure(fourth.HELD_OUT, "fourth set, held-out", False)),
+            list(measure(fourth.OPEN, "fourth set, open", args.misses, args.processes)),
+            list(measure(fourth.HELD_OUT, "fourth set, held-out", False, args.processes)),
         )
         record_look(f"fourth set, open half: {args.fourth}", opened[0])
         record_look(f"fourth set, held-out half: {args.fourth}", sealed[0])

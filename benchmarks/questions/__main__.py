@@ -128,8 +128,8 @@ def measure_fourth(*, misses: bool) -> list[dict[str, Any]]:
     return [
         {
             "what": "open questions of many hands: a guide or command that answers it first, or said that nothing does", "unit": "%",
-            "better": "higher", "bar": None, "stretch": None, "value": 100 - 100 * len(wrong) / len(asked), "found": len(asked) - len(wrong),
-            "of": len(asked),
+            "better": "higher", "bar": None, "stretch": None, "value": 100 - 100 * len(wrong) / len(asked),
+            "found": len(asked) - len(wrong), "of": len(asked),
         }
     ]  # fmt: skip
 

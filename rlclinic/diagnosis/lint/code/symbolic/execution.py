@@ -1191,9 +1191,11 @@ class Execution:
             self._event("load", holder, args[0], node)
         if name == "requires_grad_" and holder.op in ("call", "method", "array") and not any(_is_false(each) for each in args):
             return self._symbol("weights", (holder,), node, name)
-        if holder.op == "weights" and name in ("clone", "detach", "copy"):
-            if name == "detach" and holder.copy_of is not None:
-                return holder
+        if holder.op == "weights" and name in ("requires_grad_", "to", "float", "double", "cuda", "cpu"):
+            return holder
+        if holder.op == "weights" and name == "detach":
+            return holder
+        if holder.op == "weights" and name in ("clone", "copy"):
             twin = self._symbol("weights", (), node, name)
             twin.copy_of = holder
             self.copies.append((twin, holder))
@@ -1234,7 +1236,11 @@ class Execution:
         if name in _CONTAINERS and first is not None:
             return first
         made_of_values = isinstance(first, Items) and any(not isinstance(each, Symbol) or each.op != "const" for each in first.items)
-        fresh = name in ("zeros", "tensor", "ones", "full") and _is_true(keys.get("requires_grad")) and not made_of_values
+        fresh = (
+            name in ("zeros", "tensor", "ones", "full", "randn", "rand", "empty", "normal")
+            and _is_true(keys.get("requires_grad"))
+            and not made_of_values
+        )
         if name == "Parameter" or fresh:
             return self._symbol("weights", tuple(args), node, name)
         if (
@@ -1367,7 +1373,7 @@ class Execution:
         if "lr_scheduler" in path:
             return self._symbol("schedule", tuple(args), node, name)
         if name == "linear" and len(args) > 1 and isinstance(args[1], Symbol) and args[1].op == "weights":
-            return self._symbol("out", (args[1], args[0]), node)
+            return self._symbol("out", (args[1], args[0]), node, "linear")
         if name == "grad" and first is not None and not isinstance(first, Closure):
             self._event("backward", first, first, node)
         if name in ("tree_map", "map") and isinstance(first, Closure) and len(args) > 1 and path != "map":

@@ -257,13 +257,14 @@ def asked_about_the_same(script: Script) -> Iterator[Spot]:
         if len(steps) != 1 or carried or len([term for term in terms(target.sum) if term.sign < 0]) > 0:
             continue
         for out in [found for factor in target.future.factors for found in _asked_here(factor)]:
-            seen = latest(out.args[1])
+            asked = _inputs(out)
+            seen = [each for given in asked for each in latest(given)]
             before = [
                 each
                 for each in seen
                 if each.op == "observed" or (each.op == "stepped" and each.data[0] == 0 and id(each.args[0]) not in steps)
             ]
-            if seen and len(before) == len(seen) and _is_drawn(out.args[1]):
+            if seen and len(before) == len(seen) and all(_is_drawn(given) for given in asked):
                 yield _spot(
                     formulas.written(out),
                     "the target asks about the observation before the step, where the one after it is meant",

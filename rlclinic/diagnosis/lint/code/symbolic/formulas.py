@@ -437,7 +437,7 @@ def terms(
         )
         held = [each.args[0] if isinstance(each, Symbol) and each.op == "USub" and number(each) is None else each for each in held]
         signed, flipped = (-sign, where) if negative % 2 else (sign, flipped)
-        sums = [each for each in held if isinstance(each, Symbol) and _bare(each).op in ("Add", "Sub")]
+        sums = [each for each in held if isinstance(each, Symbol) and _bare(each).op in ("Add", "Sub") and not is_scalar(each)]
         scalars = [each for each in held if is_scalar(each)]
         if len(sums) == 1 and len(scalars) == len(held) - 1:
             inner = terms(sums[0], signed, where, depth - 1, joined, flipped)

@@ -344,9 +344,22 @@ def _is_critic_answer(term: Term) -> bool:
     return False
 
 
+def _first_layer(out: Symbol, depth: int = 8) -> Symbol:
+    """The layer that gets the input, of a network that is written layer by layer."""
+    inner: Value = out.args[1] if len(out.args) == 2 else out
+    while (
+        isinstance(inner, Symbol)
+        and inner.op in ("method", "call")
+        and called(inner) not in ("cat", "concatenate", "hstack")
+        and inner.args
+    ):
+        inner = inner.args[0]
+    return _first_layer(inner, depth - 1) if depth and inner is not out and isinstance(inner, Symbol) and inner.op == "out" else out
+
+
 def _mixes_action(out: Symbol) -> bool:
     """Whether a network is asked about something that another network made, beside something else."""
-    given = out.args[1:]
+    given = _first_layer(out).args[1:]
     if len(given) >= 2:
         return any(gradient(each) for each in given) and any(not gradient(each) for each in given)
     joined = [each for each in given if called(each) in ("cat", "concatenate", "hstack")]
@@ -817,6 +830,9 @@ def updates(run: Execution) -> list[tuple[ast.AST, Value, Value, bool]]:
         source: Value | None
         if event.name == "load" and event.value is not None:
             source, into = formulas.state_of(event.value), root(event.subject)
+        elif event.name == "blend" and event.value is not None:
+            into = root(event.subject)
+            source = next((part for part in formulas.parts(event.value) if part.op == "weights" and part is not into), None)
         elif (event.name.startswith("in place ") or event.name == "set data") and isinstance(event.value, Symbol):
             into = _weights_of(event.subject)
             given = event.value.args[1:] if event.name.startswith("in place ") else (event.value,)

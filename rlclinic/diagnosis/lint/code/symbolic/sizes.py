@@ -155,7 +155,7 @@ def _of_list(listed: Items, known: dict[int, Shape | None], depth: int) -> Shape
 
 
 def _of_answer(value: Symbol, known: dict[int, Shape | None], depth: int) -> Shape | None:
-    outputs = width(value.args[0])
+    outputs = width(value.args[0]) if value.data != "linear" else _weights_width(value.args[0], 0)
     last: int | str = outputs if outputs is not None else FEATURES
     for given in value.args[1:]:
         asked = shape(given, known, depth)
@@ -376,8 +376,25 @@ def _keeps(value: Symbol) -> bool:
     )
 
 
+def _weights_width(weights: Value, place: int) -> int | None:
+    """Outputs of a layer that is written as a product with its weights."""
+    if not isinstance(weights, Symbol):
+        return None
+    if weights.copy_of is not None:
+        return _weights_width(weights.copy_of, place)
+    given = list(weights.args)
+    while len(given) == 1 and isinstance(given[0], Symbol) and given[0].args:
+        given = list(given[0].args)
+    if given and isinstance(given[0], Items):
+        given = list(given[0].items)
+    sizes = [formulas.number(each) for each in given if not (isinstance(each, Symbol) and each.op == "ext")]
+    return int(sizes[place]) if len(sizes) == 2 and sizes[place] is not None else None  # type: ignore[arg-type]
+
+
 def width(network: Value) -> int | None:
     """Outputs of a network that ends in a linear layer."""
+    if isinstance(network, Symbol) and network.op == "weights":
+        return _weights_width(network, -1)
     if not isinstance(network, Symbol) or network.op != "net":
         return None
     if network.data in ("Linear", "Dense"):
