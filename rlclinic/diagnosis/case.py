@@ -226,7 +226,7 @@ class Case:
     def returns(self) -> Signal:
         """Evaluation returns where there are at least three, else training returns."""
         judged = self.signal(columns.EVAL_RETURN)
-        return judged if len(judged) >= 3 else self.signal(columns.RETURN)
+        return judged if len(judged) >= 3 or self.algo in columns.OFFLINE else self.signal(columns.RETURN)
 
     @property
     def ended_at(self) -> float:

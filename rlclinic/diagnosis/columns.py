@@ -51,3 +51,5 @@ Q_LEARNERS: Final = ("dqn", "qrdqn", "c51", "rainbow")
 ACTORS: Final = ("sac", "td3", "ddpg", "tqc", "crossq")
 OFF_POLICY: Final = (*Q_LEARNERS, *ACTORS)
 """Algorithms that learn from a replay."""
+OFFLINE: Final = ("bc", "td3_bc", "iql", "awac", "cql")
+"""Algorithms that learn from recorded data: nobody acts, and only evaluations have returns."""

@@ -99,6 +99,35 @@ def imitator(series: Mapping[str, Shape] | None = None, **changes: Any) -> Histo
     return changed(whole, series, **changes)
 
 
+def recorded(series: Mapping[str, Shape] | None = None, *, algo: str = "iql", threshold: float = -1.0, **changes: Any) -> History:
+    """A run of IQL on recorded data of Pendulum that misses its threshold; with another algorithm, one of that."""
+    run = base("pd-healthy")[0]
+    steps = np.linspace(500.0, 10_000.0, 20)
+    share = np.linspace(0.0, 1.0, 20)
+    columns = {
+        "val/roll/ep_rew_mean": -900.0 + 700.0 * np.minimum(2 * share, 1.0),
+        "train/sentinel/q_bias": 30.0 * (1.0 - share),
+        "train/sentinel/data_value": np.full(20, -80.0),
+        "train/sentinel/loss_data": 0.4 - 0.2 * share,
+        "train/sentinel/loss_held_out": 0.42 - 0.2 * share,
+        "train/metrics/weight_capped": np.full(20, 0.01),
+        "train/metrics/weight_ess": np.full(20, 0.4),
+    }
+    settings = {
+        "algo.name": algo,
+        "algo.beta": 3.0,
+        "algo.awac_lambda": 1.0,
+        "algo.cql_alpha": 5.0,
+        "algo.bc_alpha": 2.5,
+        "algo.expectile": 0.7,
+        "algo.learning_rate": 3e-4,
+        "run.eval_episodes": 20,
+    }
+    made = {name: make(steps, values, name) for name, values in columns.items()}
+    whole = replace(run, series=made, settings=settings, algo=algo, threshold=threshold, env_steps=10_000, max_env_steps=10_000)
+    return changed(whole, series, **changes)
+
+
 def foreign(series: Mapping[str, Shape] | None = None, **changes: Any) -> History:
     """`unsolved` as another framework would have logged it: without sentinels."""
     run = unsolved()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.columns import EPISODES, EVAL_LENGTH, LENGTH, RETURN, sentinel
+from rlclinic.diagnosis.columns import EPISODES, EVAL_LENGTH, LENGTH, OFFLINE, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
@@ -420,7 +420,8 @@ def no_episode_ever_ends(case: Case) -> Iterator[Finding]:
     """
     episodes, envs = case.signal(EPISODES), case.setting("env.n_envs") or 1
     each = case.trained / max(int(envs), 1)
-    if not len(episodes) or episodes.top > 0 or case.unfinished or each < LONG_ENOUGH:
+    acts = case.algo not in OFFLINE
+    if not acts or not len(episodes) or episodes.top > 0 or case.unfinished or each < LONG_ENOUGH:
         return
     text = f"no episode ended in {say(case.trained)} env steps, {say(each)} in each env"
     fix = advice("gymnasium.make(id, max_episode_steps=…), or wrappers.TimeLimit; then look at the condition of `terminated`", "> 30 %")

@@ -18,7 +18,7 @@ from rlclinic.diagnosis import causes
 from rlclinic.errors import NotFound, nearest
 from rlclinic.treatment.prescription.group_numbers import Chart
 
-MODULES: Final = ("learning_rate", "data", "replay", "imitation", "settings", "terms")
+MODULES: Final = ("learning_rate", "data", "replay", "imitation", "offline", "settings", "terms")
 """Of formulas/."""
 ENTRY_POINTS: Final = "rlclinic.doses"
 

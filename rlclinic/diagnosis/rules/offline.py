@@ -1,0 +1,274 @@
+"""Learning from recorded data: values against what the data earned, weights of imitation, and what is learned by heart."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import EVAL_RETURN, OFFLINE, sentinel
+from rlclinic.diagnosis.findings import Finding, Severity
+from rlclinic.diagnosis.registry import advice, cause, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.rules import cases
+
+OF_VALUES: Final = ("td3_bc", "iql", "awac", "cql")
+OF_WEIGHTS: Final = ("iql", "awac")
+BIAS, EARNED = sentinel("q_bias"), sentinel("data_value")
+HELD_OUT, LEARNED = sentinel("loss_held_out"), sentinel("loss_data")
+CAPPED, EFFECTIVE = "train/metrics/weight_capped", "train/metrics/weight_ess"
+
+
+def falls_short(case: Case) -> bool:
+    """Whether the policy misses its threshold; without one, whether it ends far below where it has been."""
+    if case.threshold is not None:
+        return case.solved_at is None or case.lost
+    judged = case.signal(EVAL_RETURN)
+    return len(judged) >= 3 and judged.last < judged.first + 0.5 * (judged.top - judged.first)
+
+
+cause(
+    "offline-values-run-away",
+    "values of recorded actions lie far above what they earned: actions that nobody tried are overvalued",
+    "fault of settings",
+    doses=["closer-to-the-data", "third-of-the-rate"],
+    advice="check that terminal states, and only those, have no future in the target",
+)
+
+
+@rule(
+    "OFF101",
+    severity=Severity.HIGH,
+    algos=OF_VALUES,
+    needs=[BIAS, EARNED],
+    cites=["kumar2020cql", "fujimoto2021td3bc"],
+    causes=["offline-values-run-away"],
+    bad=lambda: cases.recorded({BIAS: lambda share: 20.0 + 400.0 * share, EARNED: -80.0}),
+    good=[lambda: cases.recorded(), lambda: cases.recorded({BIAS: 20.0, EARNED: -80.0})],
+)
+def values_far_above_what_the_data_earned(case: Case) -> Iterator[Finding]:
+    """Values of recorded actions are far above the returns that really followed them.
+
+    ## Why it hurts
+    A target asks for the value of an action that the policy would take. Where nobody tried it, nothing corrects it: the critics' errors
+    are sought out and passed on from state to state, and the policy goes where they are largest.
+
+    ## When it is fine
+    Data far worse than what can be learned from it: values of the better policy are really higher. Two or three times the data's own
+    level is no such case.
+    """
+    bias, earned = case.learning(BIAS).share(0.4), case.signal(EARNED)
+    if len(bias) < 2 or not len(earned):
+        return
+    level = max(abs(earned.median), 1e-6)
+    strength = grade(bias.median / level, 0.8, 2.0)
+    if strength <= 0:
+        return
+    text = f"values lie {say(bias.median)} above the returns that came, which are about {say(earned.median)}"
+    fix = advice("stay closer to the data: a smaller bc_alpha, a larger cql_alpha, a lower expectile", "> 30 %")
+    proof = evidence(BIAS, text, *case.span, bias=bias.median, earned=earned.median)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+cause(
+    "too-conservative",
+    "values sink far below what the data earned: the penalty outweighs the rewards",
+    "fault of settings",
+    doses=["smaller-penalty"],
+)
+
+
+@rule(
+    "OFF102",
+    severity=Severity.HIGH,
+    algos=["cql"],
+    needs=[BIAS, EARNED],
+    cites=["kumar2020cql"],
+    causes=["too-conservative"],
+    bad=lambda: cases.recorded({BIAS: lambda share: -20.0 - 500.0 * share, EARNED: -80.0}, algo="cql"),
+    good=[lambda: cases.recorded(algo="cql"), lambda: cases.recorded({BIAS: -40.0, EARNED: -80.0}, algo="cql")],
+)
+def values_far_below_what_the_data_earned(case: Case) -> Iterator[Finding]:
+    """CQL's values of recorded actions are far below the returns that really followed them.
+
+    ## Why it hurts
+    The penalty is in units of value, the reward in its own: with small rewards the same cql_alpha decides everything. The order of
+    actions drowns in it, and the first steps online would have to learn all values anew.
+
+    ## When it is fine
+    A little below is what CQL promises: a lower bound.
+    """
+    bias, earned = case.learning(BIAS).share(0.4), case.signal(EARNED)
+    if len(bias) < 2 or not len(earned):
+        return
+    strength = grade(-bias.median / max(abs(earned.median), 1e-6), 1.5, 4.0)
+    if strength <= 0 or not falls_short(case):
+        return
+    text = f"values lie {say(-bias.median)} below the returns that came, which are about {say(earned.median)}"
+    fix = advice("a smaller algo.cql_alpha, or algo.cql_lagrange=true with a threshold in units of return", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(BIAS, text, *case.span, bias=bias.median),), remedies=(fix,))
+
+
+cause(
+    "imitation-weights-at-cap",
+    "weights of imitation are at their cap: good and very good actions count alike",
+    "fault of settings",
+    doses=["flatter-weights"],
+)
+
+
+@rule(
+    "OFF103",
+    severity=Severity.HIGH,
+    algos=OF_WEIGHTS,
+    needs=[CAPPED],
+    cites=["kostrikov2021iql"],
+    causes=["imitation-weights-at-cap"],
+    bad=lambda: cases.recorded({CAPPED: 0.45}),
+    good=[lambda: cases.recorded(), lambda: cases.recorded({CAPPED: 0.05})],
+)
+def weights_of_imitation_at_their_cap(case: Case) -> Iterator[Finding]:
+    """Many recorded actions weigh as much as an action may.
+
+    ## Why it hurts
+    The weight is exp(beta x advantage), cut at weight_cap. Where advantages are in the tens, all that are better than the state's value are
+    imitated alike and all others not at all: the policy rests on the sign of a noisy estimate, and a few rows make up the gradient.
+
+    ## When it is fine
+    At the very start, before values have settled.
+    """
+    capped = case.learning(CAPPED).share(0.5)
+    strength = grade(capped.median, 0.1, 0.3) if len(capped) >= 2 else 0.0
+    if strength <= 0 or not falls_short(case):
+        return
+    text = f"{percent(capped.median)} of the recorded actions weigh as much as weight_cap allows"
+    fix = advice("a smaller beta (IQL), a larger awac_lambda (AWAC), or env.normalize_reward=true", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(CAPPED, text, *case.span, share=capped.median),), remedies=(fix,))
+
+
+cause(
+    "advantages-do-not-count",
+    "all recorded actions weigh the same: this is behaviour cloning",
+    "fault of settings",
+    doses=["steeper-weights"],
+)
+
+
+@rule(
+    "OFF104",
+    severity=Severity.HIGH,
+    algos=OF_WEIGHTS,
+    needs=[EFFECTIVE],
+    cites=["kostrikov2021iql"],
+    causes=["advantages-do-not-count"],
+    bad=lambda: cases.recorded({EFFECTIVE: 0.995}),
+    good=[
+        lambda: cases.recorded(),
+        lambda: cases.recorded({EFFECTIVE: 0.6}),
+        lambda: cases.recorded({EFFECTIVE: 0.995}, threshold=-2000.0),
+    ],
+)
+def advantages_do_not_count(case: Case) -> Iterator[Finding]:
+    """Weights of imitation hardly differ, and the policy is no better than the data.
+
+    ## Why it hurts
+    Advantages of single actions are a small part of a return. With a beta that was tuned for returns of another size, exp(beta x
+    advantage) is 1 for all of them, and good and bad actions are imitated alike.
+
+    ## When it is fine
+    Data of one expert: there is nothing better to prefer.
+    """
+    effective = case.learning(EFFECTIVE).share(0.5)
+    strength = grade(effective.median, 0.9, 0.98) if len(effective) >= 2 else 0.0
+    if strength <= 0 or not falls_short(case):
+        return
+    text = f"{percent(effective.median)} of each batch counts, as if all recorded actions were equally good"
+    fix = advice("a beta ten times as large (IQL), a tenth of awac_lambda (AWAC)", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(EFFECTIVE, text, *case.span, share=effective.median),), remedies=(fix,))
+
+
+cause(
+    "recorded-actions-by-heart",
+    "recorded actions are learned by heart: held-out episodes are fitted far worse",
+    "fault of settings",
+    doses=["shorter-training"],
+    advice="collect more episodes; data with some noise teaches more than data of a perfect expert",
+)
+
+
+@rule(
+    "OFF105",
+    severity=Severity.MEDIUM,
+    algos=["bc", "td3_bc"],
+    needs=[HELD_OUT, LEARNED],
+    cites=["ross2011dagger"],
+    causes=["recorded-actions-by-heart"],
+    bad=lambda: cases.recorded({HELD_OUT: lambda share: 0.02 + 0.2 * share, LEARNED: lambda share: 0.02 * (1.01 - share)}, algo="bc"),
+    good=[
+        lambda: cases.recorded({HELD_OUT: 0.06, LEARNED: 0.05}, algo="bc"),
+        lambda: cases.recorded({HELD_OUT: lambda share: 0.1 - 0.05 * share, LEARNED: lambda share: 0.09 - 0.06 * share}, algo="bc"),
+    ],
+)
+def recorded_actions_by_heart(case: Case) -> Iterator[Finding]:
+    """The fit to held-out episodes gets worse while that to the others gets better.
+
+    ## Why it hurts
+    What was noise in few episodes is taken for the rule. In states that are a little new the policy does something that was done once,
+    somewhere else.
+
+    ## When it is fine
+    Where held-out episodes are of another kind than the rest: then the data is mixed, and the gap is there from the start.
+    """
+    apart, own = case.signal(HELD_OUT), case.signal(LEARNED)
+    if len(apart) < 4 or len(own) < 4 or own.last <= 0 or not falls_short(case):
+        return
+    gap, rise = apart.last / own.last, apart.last / max(float(apart.values.min()), 1e-9)
+    strength = min(grade(gap, 2.0, 5.0), grade(rise, 1.2, 1.8))
+    if strength <= 0:
+        return
+    lowest = say(float(apart.values.min()))
+    text = f"held-out episodes cost {say(apart.last)} and the others {say(own.last)}; the former were at {lowest} before"
+    fix = advice("stop where the held-out loss was lowest; more data; weight decay", "10-30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(HELD_OUT, text, *case.span, gap=gap, rise=rise),), remedies=(fix,))
+
+
+cause(
+    "chosen-by-the-environment",
+    "the best checkpoint is far above the last one: whoever takes it has chosen by playing",
+    "symptom",
+    advice="report the last checkpoint, or rank checkpoints by `data evaluate`, which does not play",
+    behind=[
+        ("offline-values-run-away", 0.4, "log", "values rise above what the data earned while returns fall"),
+        ("too-conservative", 0.2, "log", "values sink below what the data earned"),
+        ("recorded-actions-by-heart", 0.2, "log", "the held-out loss rises while the other falls"),
+        ("imitation-weights-at-cap", 0.2, "log", "many weights are at weight_cap"),
+    ],
+)
+
+
+@rule(
+    "OFF106",
+    severity=Severity.LOW,
+    algos=OFFLINE,
+    needs=[EVAL_RETURN],
+    cites=["agarwal2021rliable"],
+    causes=["chosen-by-the-environment"],
+    bad=lambda: cases.recorded({EVAL_RETURN: lambda share: -200.0 - 900.0 * (share > 0.5)}),
+    good=[lambda: cases.recorded()],
+)
+def the_best_checkpoint_is_far_above_the_last(case: Case) -> Iterator[Finding]:
+    """Evaluations were much better in the middle of the run than at its end.
+
+    ## Why it hurts
+    Which checkpoint is the best one is known only to who has played them all. Without an environment the last one is what there is, and
+    figures of the best one promise more than can be had.
+
+    ## When it is fine
+    Where an environment may be played: then pick by it, and say so.
+    """
+    judged = case.signal(EVAL_RETURN)
+    if len(judged) < 4:
+        return
+    low, best, last = float(judged.values.min()), judged.top, float(judged.values[-max(1, len(judged) // 5) :].mean())
+    strength = grade((best - last) / max(best - low, 1e-9), 0.4, 0.8) * (best - low > 0.3 * max(abs(best), 1e-9))
+    if strength <= 0:
+        return
+    text = f"the best evaluation is {say(best)}, the last ones {say(last)}"
+    yield Finding(strength=strength, text=text, evidence=(evidence(EVAL_RETURN, text, *case.span, best=best, last=last),))
