@@ -14,10 +14,11 @@ class RunConfig(Strict):
     """Budget, evaluation, checkpoints and machine."""
 
     max_env_steps: Shape = Field(1_000_000, ge=1)
-    """The budget: agent steps over all copies of the environment. Schedules are stretched over it."""
+    """The budget: agent steps over all copies of the environment; for a run on recorded data, gradient steps. Schedules are stretched
+    over it."""
     eval_every_env_steps: Annotated[Count, Field(ge=1)] | None = None
-    """Env steps between evaluations; none: only one, at the end. More often finds the threshold's crossing more exactly and
-    costs time. Usual: 2-5 % of the budget."""
+    """Env steps (on recorded data: gradient steps) between evaluations; none: only one, at the end. More often finds the threshold's
+    crossing more exactly and costs time. Usual: 2-5 % of the budget."""
     eval_episodes: Count = Field(20, ge=0)
     """Episodes per evaluation, always from the same start states; 0: never evaluate. More gives a steadier mean. Usual: 10-100."""
     eval_deterministic: bool = True

@@ -40,6 +40,7 @@ from rlclinic.report.format import (
     percent,
     plural,
     short,
+    step_unit,
 )
 from rlclinic.report.models import Comparable, DiagnosisReport, KeyMetric, Recommendation, SeedCurve, Suspect, TopFinding
 
@@ -126,7 +127,7 @@ def describe_runs(facts: Facts, ended_seconds_ago: float | None = None) -> str:
     ours = facts.source == "rlclinic"
     ended = "" if ended_seconds_ago is None else f" {ago(ended_seconds_ago)}"
     what = [facts.id, (facts.algo or "unknown algorithm").upper(), facts.env or "unknown environment"]
-    parts = [*what, plural(facts.runs, "seed" if ours else "run"), f"{steps} env steps", facts.state + ended]
+    parts = [*what, plural(facts.runs, "seed" if ours else "run"), f"{steps} {step_unit(facts.algo)}", facts.state + ended]
     return " · ".join([*parts, *([] if ours else [f"read as {facts.source}"])])
 
 

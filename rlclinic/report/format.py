@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from rlclinic.config import ALGORITHMS
 from rlclinic.runs.goal import SuccessRate
 
 BLANK = "–"
@@ -150,6 +151,12 @@ def size(n_bytes: float) -> str:
             return f"{n_bytes:.0f} {unit}" if unit == "B" or n_bytes >= 10 else f"{n_bytes:.1f} {unit}"
         n_bytes /= 1000
     return f"{n_bytes:.1f} TB"
+
+
+def step_unit(algorithm: str | None) -> str:
+    """What the steps of a run count: gradient steps where it learns from recorded data and takes no others. `ENV:VARIANT` does, too."""
+    name = (algorithm or "").rpartition(":")[2].lower()
+    return "gradient steps" if name in ALGORITHMS.own and ALGORITHMS.own[name].loop == "offline" else "env steps"
 
 
 def plural(amount: int, noun: str) -> str:

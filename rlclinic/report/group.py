@@ -43,6 +43,7 @@ from rlclinic.report.format import (
     percent,
     plural,
     short,
+    step_unit,
 )
 from rlclinic.report.models import Curve, Estimate, GroupReport, SeedCurve, SeedOutcome, TrainResult, finite, state_of
 from rlclinic.runs.history import History
@@ -267,7 +268,7 @@ def estimate(value: Estimate) -> str:
 
 def subtitle(report: GroupReport) -> str:
     """What was trained, on how many seeds, for how long."""
-    steps = f"{count(report.env_steps / max(report.n_runs, 1))}/{count(report.max_env_steps)} env steps"
+    steps = f"{count(report.env_steps / max(report.n_runs, 1))}/{count(report.max_env_steps)} {step_unit(report.algo)}"
     steps += frames(report.max_env_steps, _frames_per_step(report))
     parts = [report.algo.upper(), report.env, plural(report.n_runs, "seed"), steps]
     if report.parent:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from rlclinic.actions import Action
 from rlclinic.report.diagnosis import say_setting
 from rlclinic.report.document import Block, Commands, Figure, Rows, Text
-from rlclinic.report.format import count, duration, number, percent, short
+from rlclinic.report.format import count, duration, number, percent, short, step_unit
 from rlclinic.report.models import RunInfo
 from rlclinic.runs import history
 
@@ -22,7 +22,8 @@ def describe_info(info: RunInfo) -> list[Block]:
     from rlclinic.report.charts import CurveDrawing, svg
 
     run = info.run
-    header = f"{run.id} · {run.name} · seed {run.seed} · {run.state} · {count(run.env_steps)}/{count(run.max_env_steps)} env steps"
+    steps = f"{count(run.env_steps)}/{count(run.max_env_steps)} {step_unit(run.name)}"
+    header = f"{run.id} · {run.name} · seed {run.seed} · {run.state} · {steps}"
     result = f"last evaluation {number(run.eval_mean)} · best {number(run.best_eval)}"
     if run.success_rate is not None:
         result += f" · success {percent(run.success_rate)}"
@@ -41,7 +42,7 @@ def describe_info(info: RunInfo) -> list[Block]:
     return [
         Text(header),
         Rows([pair for pair in about if pair[1]]),
-        Figure(lambda: svg(info.curve), "Return against env steps; dashes: threshold.", None, CurveDrawing(info.curve)),
+        Figure(lambda: svg(info.curve), f"Return against {step_unit(run.name)}; dashes: threshold.", None, CurveDrawing(info.curve)),
         Rows([(name, number(value)) for name, value in info.latest.items()], 38, 2),
         Rows(end),
         Commands([("next", Action("diagnose", run.id))]),

@@ -3,7 +3,7 @@
 from typing import Final
 
 from rlclinic.report.document import Block, Commands, Rows, Table, Text, Tone, Verdict
-from rlclinic.report.format import BLANK, clip, count, duration, interval, number, percent, plural, short
+from rlclinic.report.format import BLANK, clip, count, duration, interval, number, percent, plural, short, step_unit
 from rlclinic.report.models import LiveGroup, Outlook
 
 TONES: Final[dict[str, Tone]] = {"CONTINUE": "good", "SOLVED": "good", "STOP": "bad", "ADJUST": "warn"}
@@ -43,7 +43,7 @@ def list_members(group: LiveGroup) -> Table:
 def header(group: LiveGroup) -> str:
     """g7k2 · LunarLander-v3:ppo · 4 seeds · 412,000/1,000,000 env steps · 2,950 steps/s · 3 min 20 s left."""
     budget = f"/{count(group.max_env_steps)}" if group.max_env_steps else ""
-    parts = [group.id, group.name, plural(len(group.members), "seed"), f"{count(group.env_steps)}{budget} env steps"]
+    parts = [group.id, group.name, plural(len(group.members), "seed"), f"{count(group.env_steps)}{budget} {step_unit(group.name)}"]
     if group.state in ("running", "queued"):
         parts += [f"{count(group.steps_per_second)} steps/s"] if group.steps_per_second else []
         parts += [f"{duration(group.eta_seconds)} left"] if group.eta_seconds else []
