@@ -153,6 +153,7 @@ KINDS = {
     "symptom": {"unknown", "not-finite", "run-failed", "unlucky-seed", "values-run-away", "dead-units", "exploration-collapsed"}
     | {
         "actor-saturated",
+        "chosen-by-the-environment",
         "updates-too-small",
         "critic-explains-nothing",
         "progress-without-effect",

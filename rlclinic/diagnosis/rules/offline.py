@@ -233,6 +233,7 @@ cause(
     "chosen-by-the-environment",
     "the best checkpoint is far above the last one: whoever takes it has chosen by playing",
     "symptom",
+    doses=["closer-to-the-data", "shorter-training"],
     advice="report the last checkpoint, or rank checkpoints by `data evaluate`, which does not play",
     behind=[
         ("offline-values-run-away", 0.4, "log", "values rise above what the data earned while returns fall"),
