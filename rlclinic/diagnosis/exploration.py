@@ -20,6 +20,8 @@ LATE: Final = 0.5
 """The share of a run after which a first success is a late one."""
 RISES: Final = 3.0
 """Early deviations by which a return has to rise to count as learning without success."""
+LITTLE: Final = 0.05
+"""Of the way to the threshold: a return that rises by less only learned what looking around costs."""
 FEW_NUMBERS: Final = 6
 """Numbers of an observation up to which its cells can be counted."""
 SUCCESS, RETURN, RETURN_STD = "train/roll/success_rate", "train/roll/ep_rew_mean", "train/roll/ep_rew_std"
@@ -82,7 +84,13 @@ def _meet(history: History) -> Meeting:
         first = _first_difference(returns, deviation)
     bound = 3.0 / episodes if what is not None and first is None and episodes else None
     return Meeting(
-        history.id, what, first, env_steps, episodes, bound, success is not None and first is None and _rises(returns, deviation)
+        history.id,
+        what,
+        first,
+        env_steps,
+        episodes,
+        bound,
+        success is not None and first is None and _rises(returns, deviation, history.threshold),
     )
 
 
@@ -101,25 +109,31 @@ def _first_difference(returns: Series, deviation: Series | None) -> int | None:
     return min(places, default=None)
 
 
-def _rises(returns: Series | None, deviation: Series | None) -> bool:
+def _rises(returns: Series | None, deviation: Series | None, threshold: float | None) -> bool:
     if returns is None or len(returns) < 8:
         return False
     early, late = returns.values[: max(len(returns) // 8, 1)], returns.values[-max(len(returns) // 8, 1) :]
     spread = float(np.median(deviation.values[: max(len(deviation) // 8, 1)])) if deviation is not None else float(early.std())
-    return bool(np.median(late) - np.median(early) > RISES * max(spread, 1e-9 + 0.01 * abs(float(np.median(early)))))
+    rise = float(np.median(late) - np.median(early))
+    if threshold is not None and rise < LITTLE * (threshold - float(np.median(early))):
+        return False
+    return bool(rise > RISES * max(spread, 1e-9 + 0.01 * abs(float(np.median(early)))))
 
 
 def _decide(histories: Sequence[History], meetings: Sequence[Meeting]) -> tuple[Verdict, str]:
+    paired = [(meeting, arrived(measure_history(history))) for meeting, history in zip(meetings, histories, strict=True)]
     known = [meeting for meeting in meetings if meeting.what is not None]
     if not known:
         return "NOT ASSESSABLE", "neither returns nor successes of training episodes are logged"
     what, runs = known[0].what, f"{len(known)} run{'s' if len(known) > 1 else ''}"
     never = [meeting for meeting in known if meeting.first is None]
-    if sum(arrived(measure_history(history)) for history in histories) * 2 > len(histories):
+    if sum(solved for _, solved in paired) * 2 > len(histories):
         return "NOT", "the task is solved"
     if sum(meeting.rises for meeting in never) * 2 > len(known):
         return "NOT", "the return rises and no episode succeeds: the reward pays for something else than success"
-    if len(never) * 2 > len(known):
+    # Seeds that met it may have learned: what holds back those that have not is asked of them alone.
+    failed = [meeting for meeting, solved in paired if meeting.what is not None and not solved]
+    if len(never) * 2 > len(failed):
         few = [meeting for meeting in never if meeting.episodes is None or meeting.episodes < FEWEST_EPISODES]
         if few:
             seen = "an unknown number of" if few[0].episodes is None else str(few[0].episodes)

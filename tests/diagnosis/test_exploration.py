@@ -1,6 +1,7 @@
 """Is exploration the bottleneck: what is said of runs that met what is wanted early, late, never, and of logs that cannot tell."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from rlclinic.diagnosis.exploration import RETURN, RETURN_STD, SUCCESS
 from rlclinic.runs.history import History, Series
 from rlclinic.serve.cli.app import app
 
+EVAL = "val/roll/ep_rew_mean"
 STEPS = np.linspace(1_000, 40_000, 40)
 
 
@@ -85,3 +87,20 @@ def test_the_command_says_it_of_a_log_of_any_framework(tmp_path: Path) -> None:
     report = json.loads(answer.stdout)
     assert (report["verdict"], report["next"]) == ("BOTTLENECK", None)
     assert report["runs"][0]["first"] is None
+
+
+def test_seeds_that_met_it_and_learned_do_not_hide_those_that_never_did() -> None:
+    met = history(success=step_at(0.05, 0, 1.0), returns=step_at(0.05, 0, 1.0))
+    solved = replace(met, threshold=0.9, series=met.series | {EVAL: Series(STEPS, step_at(0.05, 0, 1.0), EVAL)})
+    never = replace(
+        history(success=0, returns=0), threshold=0.9, series=history(success=0, returns=0).series | {EVAL: Series(STEPS, 0 * STEPS, EVAL)}
+    )
+    assert exploration.assess([solved, never]).verdict == "BOTTLENECK"
+    assert exploration.assess([solved, solved, never]).verdict == "NOT"
+
+
+def test_a_return_that_rises_by_what_looking_around_costs_is_no_other_goal() -> None:
+    """DeepSea: who stops going right saves a hundredth, and the treasure is as far as ever."""
+    run = history(success=0, returns=np.linspace(-0.006, 0, 40), deviation=0.001)
+    assert exploration.assess([run]).verdict == "NOT"
+    assert exploration.assess([replace(run, threshold=0.9)]).verdict == "BOTTLENECK"

@@ -14,6 +14,8 @@ from rlclinic.diagnosis.signals.resampling import Signal
 
 RARE = 0.1
 """A success rate that counts as none."""
+LITTLE = 0.05
+"""Of the way to the threshold: a return that rises by less only learned what trying costs."""
 
 cause(
     "reward-gamed",
@@ -69,6 +71,10 @@ def _rows(shape: cases.Shape) -> dict[str, cases.Shape]:
         # Success comes with the return; the return does not rise either.
         lambda: cases.unsolved(_rows(lambda share: share)),
         lambda: cases.unsolved({**cases.flat_returns(-200.0), **_rows(0.0)}),
+        # It only learned not to pay for looking: a hundredth of the way to the threshold (DeepSea).
+        lambda: cases.unsolved(
+            {"train/roll/ep_rew_mean": lambda share: -0.006 + 0.006 * np.minimum(3 * share, 1), **_rows(0.0)}, threshold=0.9
+        ),
     ],
 )
 def return_rises_without_success(case: Case) -> Iterator[Finding]:
@@ -97,6 +103,8 @@ def return_rises_without_success(case: Case) -> Iterator[Finding]:
     if strength <= 0:
         return
     before, after = returns.share(0.0, 0.2).median, returns.share(0.8).median
+    if case.threshold is not None and after - before < LITTLE * (case.threshold - before):
+        return
     text = f"the return rose from {say(before)} to {say(after)} while {percent(ended)} of episodes succeed"
     text += f"; it is above the threshold of {say(case.threshold)}" if passed and case.threshold is not None else ""
     fix = advice("look for what pays without the goal: lint the environment, and watch an episode (rlclinic play)", "> 30 %")
