@@ -27,7 +27,7 @@ cause(
     "reward-never-seen",
     "the goal is never met",
     "fault of environment",
-    doses=["own-time-limit", "explore-longer", "start-wide", "entropy-that-falls", "whole-episode", "more-steps"],
+    doses=["own-time-limit", "explore-longer", "start-wide", "pay-for-new-states", "entropy-that-falls", "whole-episode", "more-steps"],
     advice="can the goal be reached at all? Longer episodes, a shaped reward, starts nearer to the goal",
     explains="VAL201 ENT301 POL102 LRN103 REW503 ENV612",
 )

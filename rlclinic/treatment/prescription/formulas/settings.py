@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rlclinic.diagnosis import columns
+from rlclinic.diagnosis import columns, exploration
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.signals import detect, measures
 from rlclinic.diagnosis.signals.off_policy import OFF_POLICY
@@ -144,6 +144,24 @@ def start_wide_and_look_ahead(chart: Chart) -> Dose | None:
         return None
     noise = {"net.log_std_init": wide.changes["net.log_std_init"]}
     return Dose({**noise, **ahead.changes}, f"wider actions find the goal; {ahead.text}", ahead.risk)
+
+
+@dose
+def pay_for_new_states(chart: Chart) -> Dose | None:
+    """A bonus for states that were rarely met, where exploration is what holds the task back (`rlclinic explore`)."""
+    histories = [case.history for case in chart.cases]
+    if not histories or histories[0].source != "rlclinic":
+        return None
+    found = exploration.assess(histories)
+    return (
+        Dose(
+            found.prescription,
+            f"{found.reason}; a bonus for new states looks elsewhere",
+            "pulls towards noise, where observations have any",
+        )
+        if found.prescription
+        else None
+    )
 
 
 @dose
