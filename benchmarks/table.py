@@ -44,6 +44,7 @@ TITLES = {
     "questions": "Are questions in words understood?",
     "data_check": "How long a look at recorded data takes",
     "imitation": "Does imitation learn from few labels?",
+    "tasks": "Exploration and rewards",
     "attack": "Attacks, strangers' files and kills",
     "lint": "Does the linter of scripts find what people write?",
     "reward_gaming": "Are rewards that can be farmed found?",

@@ -12,7 +12,19 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from docs.generate import questions, rules
-from rlclinic.config import ALGORITHMS, A2CConfig, Config, EnvConfig, NetConfig, PPOConfig, ReinforceConfig, RunConfig, Schedule, Spec
+from rlclinic.config import (
+    ALGORITHMS,
+    A2CConfig,
+    BonusConfig,
+    Config,
+    EnvConfig,
+    NetConfig,
+    PPOConfig,
+    ReinforceConfig,
+    RunConfig,
+    Schedule,
+    Spec,
+)
 from rlclinic.config.schema import Kind, kind_of
 from rlclinic.metrics import METRICS, Band
 from rlclinic.references import REFERENCES
@@ -95,6 +107,7 @@ def configuration() -> str:
         ("`algo`: REINFORCE", ReinforceConfig),
         *((f"`algo`: {name.upper()}", ALGORITHMS[name]) for name in ("dqn", "td3", "ddpg", "sac", "q_learning")),
         ("`net`: the networks", NetConfig),
+        ("`bonus`: for what is new", BonusConfig),
         ("`run`: budget, evaluation, machine", RunConfig),
         ("Schedules", Schedule),
     ]

@@ -14,7 +14,7 @@ EXACT: Final = 1e-6
 """The share of a term that rounding leaves unexplained in a table."""
 SAFE: Final = 0.01
 """The largest unexplained share, on transitions that were not fitted, at which a term of vectors counts as potential-based."""
-FAR: Final = 0.3
+FAR: Final = 0.15
 """The share above which no smooth Phi is close."""
 FEWEST: Final = 500
 """Transitions of vectors below which nothing is said."""

@@ -1,0 +1,173 @@
+"""Exploration and rewards: does a bonus find what plain learning does not, what does it cost, and is the check of potentials right?
+
+python -m benchmarks.tasks
+
+Runs are one cohort of seeds 0, 1, …, in this process. Costs are its processor time, plain and with a bonus in turn, so that other work on
+the machine does not count. Shapings: for finite environments, of FrozenLake and of random processes; of vectors, of random transitions in
+CartPole and Acrobot, each as a potential, without gamma, kept at the end, paid for progress only, and with a term that is none.
+"""
+
+import shutil
+import time
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from benchmarks import provenance
+from rlclinic.config import Config, load
+from rlclinic.rewards import Process, Shaped, fit_potential, fit_table
+from rlclinic.runs.record import Run
+from rlclinic.runs.store import Store
+from rlclinic.training.__main__ import train_runs
+
+COMMAND = "python -m benchmarks.tasks"
+GAMMA = 0.99
+FOLDER = provenance.SCRATCH / "tasks"
+
+
+def train(config: Config, seeds: int) -> tuple[list[Run], float]:
+    """Runs of so many seeds, and the processor seconds that they took."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    configs = [config.model_copy(update={"seed": seed}) for seed in range(seeds)]
+    runs = list(Store(FOLDER / "runs").create_group(configs).runs)
+    started = time.process_time()
+    train_runs(runs)
+    return runs, time.process_time() - started
+
+
+def reach(ref: str, budget: int, seeds: int, *settings: str) -> list[int | None]:
+    """The env step at which each seed reached its threshold; None: not within the budget."""
+    config = load(ref, [*settings, f"run.max_env_steps={budget}", "run.stop_at_threshold=true"]).config
+    return [run.status.threshold_reached_at for run in train(config, seeds)[0]]
+
+
+def measure_cost(repeats: int, steps: int, *bonus: str) -> float:
+    """By how much a bonus lengthens PPO on CartPole, 8 seeds, in processor time: the median over repeats, plain and with it in turn."""
+    shares = []
+    for _ in range(repeats):
+        seconds = []
+        for settings in ((), bonus):
+            config = load("CartPole-v1:ppo", [*settings, f"run.max_env_steps={steps}", "run.eval_every_env_steps=none"]).config
+            seconds.append(train(config, 8)[1])
+        shares.append(seconds[1] / seconds[0] - 1)
+    return 100 * float(np.median(shares))
+
+
+def random_process(random: np.random.Generator) -> Process:
+    """Twelve states of which two end an episode, three actions, three outcomes each."""
+    rows = [(s, a, p, int(random.integers(12))) for s in range(10) for a in range(3) for p in random.dirichlet(np.ones(3))]
+    state, action, probability, following = (np.array(column) for column in zip(*rows, strict=True))
+    return Process(state, action, probability, following, following >= 10, 12, 3, np.eye(12)[0])
+
+
+def check_finite() -> tuple[int, int]:
+    """(right answers, all) of shapings of finite environments."""
+    lake: Any = gym.make("FrozenLake-v1", map_name="8x8").unwrapped
+    random = np.random.default_rng(0)
+    processes = [Process.of_table(lake.P, lake.initial_state_distrib)[0], *(random_process(random) for _ in range(19))]
+    right = total = 0
+    for process in processes:
+        phi = random.normal(size=process.states)
+        for name, paid in shape(phi[process.state], phi[process.next_state], process.terminated, random).items():
+            fit = fit_table(Shaped(process.state, process.next_state, paid, process.terminated), GAMMA)
+            right, total = right + ((fit.answer == "yes") == (name == "potential")), total + 1
+    return right, total
+
+
+def shape(before: np.ndarray, after: np.ndarray, terminated: np.ndarray, random: np.random.Generator) -> dict[str, np.ndarray]:
+    """One potential as it should be, and with what people do to it."""
+    alive = ~terminated
+    right = GAMMA * after * alive - before
+    return {
+        "potential": right,
+        "without gamma": after * alive - before,
+        "kept at the end": GAMMA * after - before,
+        "progress only": np.maximum(after - before, 0.0),
+        "with something else": right + 0.2 * right.std() * random.normal(size=len(right)),
+    }
+
+
+def play(env_id: str, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Observations, what followed, and terminations of random play; Acrobot's from states of every energy, or none would end."""
+    env: Any = gym.make(env_id).unwrapped
+    env.action_space.seed(0)
+    random = np.random.default_rng(0)
+    rows: list[tuple[Any, Any, bool]] = []
+    while len(rows) < steps:
+        obs, _ = env.reset(seed=len(rows))
+        if env_id == "Acrobot-v1":
+            env.state = random.uniform([-3, -3, -6, -9], [3, 3, 6, 9])
+            obs = env._get_ob()
+        for _ in range(40):
+            following, _, terminated, _, _ = env.step(env.action_space.sample())
+            rows.append((obs, following, bool(terminated)))
+            obs = following
+            if terminated:
+                break
+    now, then, ended = zip(*rows, strict=True)
+    return np.array(now), np.array(then), np.array(ended)
+
+
+def check_vectors(steps: int, potentials: int) -> tuple[int, int, int, int]:
+    """(false yes, undecided, wrong no, all) of shapings of vectors."""
+    random = np.random.default_rng(1)
+    safe = undecided = wrong = total = 0
+    for env_id in ("CartPole-v1", "Acrobot-v1"):
+        now, then, ended = play(env_id, steps)
+        scale = now.std(0)
+        for _ in range(potentials):
+            weights, bend, wave = random.normal(size=(3, now.shape[1]))
+
+            before, after = (
+                scaled @ weights + 0.5 * (scaled**2) @ bend + np.cos(scaled @ wave / 2) for scaled in (now / scale, then / scale)
+            )
+            for name, paid in shape(before, after, ended, random).items():
+                answer = fit_potential(Shaped(now, then, paid, ended), GAMMA).answer
+                total += 1
+                undecided += answer == "undecided"
+                safe += answer == "yes" and name != "potential"
+                wrong += answer == "no" and name == "potential"
+    return safe, undecided, wrong, total
+
+
+def main() -> None:
+    """Measure everything, or with --quick a little of each."""
+    quick = provenance.parser(__doc__).parse_args().quick
+    rows: list[dict[str, Any]] = []
+
+    def add(what: str, unit: str, value: float, better: str, bar: float | None = None, stretch: float | None = None, **more: Any) -> None:
+        limits = {"better": better, "bar": bar, "stretch": stretch}
+        rows.append({"what": what, "unit": unit, "value": value, **limits, "command": COMMAND, **more})
+        provenance.write("tasks", rows, provenance.provenance(COMMAND), quick)
+
+    seeds = 2 if quick else 5
+    right, total = check_finite()
+    add(f"shaping of finite environments, right answers of {total}", "%", 100 * right / total, "higher", 100.0)
+    safe, undecided, wrong, total = check_vectors(*((2_000, 1) if quick else (8_000, 6)))
+    add(f"shaping of vectors, {total}: called safe and is not", "", safe, "lower", 0.0)
+    add(f"shaping of vectors, {total}: undecided", "%", 100 * undecided / total, "lower", 15.0, 5.0)
+    add(f"shaping of vectors, {total}: a potential that is called none", "", wrong, "lower")
+    sea = reach("DeepSea-v0:ppo_count", 25_000, seeds)
+    add(
+        f"DeepSea-10, PPO with counts: seeds of {seeds} that find it in 2,500 dives", "", sum(at is not None for at in sea), "higher", seeds
+    )
+    add("DeepSea-10, PPO with counts: dives of the slowest seed", "", max((at or 25_000) for at in sea) / 10, "lower", 2_500.0, 1_000.0)
+    for kind, coef in (("count", 0.1), ("rnd", 0.1)):
+        car = reach("SparseMountainCar-v0", 100_000, seeds, f"bonus.kind={kind}", f"bonus.coef={coef}")
+        what = f"SparseMountainCar, PPO with {kind} {coef}: seeds of {seeds} at 90 % success in 100,000 env steps"
+        add(what, "", sum(at is not None for at in car), "higher", note=f"at {sorted(at for at in car if at is not None)}")
+    plain = reach("SparseMountainCar-v0", 100_000, seeds)
+    add(
+        f"SparseMountainCar, plain PPO: seeds of {seeds} at 90 % success in 100,000 env steps",
+        "",
+        sum(at is not None for at in plain),
+        "higher",
+    )
+    repeats, steps = (1, 4_096) if quick else (3, 16_384)
+    add("counts: more processor time, PPO CartPole, 8 seeds", "%", measure_cost(repeats, steps, "bonus.kind=count"), "lower", 3.0, 1.0)
+    add("RND: more processor time, PPO CartPole, 8 seeds", "%", measure_cost(repeats, steps, "bonus.kind=rnd"), "lower", 20.0, 10.0)
+
+
+if __name__ == "__main__":
+    main()
