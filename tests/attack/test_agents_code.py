@@ -92,6 +92,8 @@ def test_an_agent_that_may_write_runs_no_code_outside_of_the_allowed_folders(pla
         {"config_id": "CartPole-v1:ppo", "overrides": {"env.id": planted.env}},
         {"config_id": "CartPole-v1:ppo", "overrides": {"env.wrappers": [{"id": f"{planted.file}:Wrapper"}]}},
         {"config_id": "CartPole-v1:ppo", "overrides": {"env.id": "os:system", "env.kwargs": {"command": f"touch {planted.mark}"}}},
+        {"config_id": "CartPole-v1:ppo", "overrides": {"algo.name": "dagger", "algo.expert": planted.env}},
+        {"config_id": "CartPole-v1:ppo", "overrides": {"algo.name": "dagger", "algo.expert": f"command: touch {planted.mark}"}},
     ):
         answer = call("start_training", Settings(local=True), **arguments, max_env_steps=512)
         assert answer.error, arguments
