@@ -155,7 +155,8 @@ def _find(ref: str, user: Path) -> tuple[Tree, str, list[str]]:
         source = _read(path)
         variant = _choose(source.variants, match["variant"], str(path))
         tree, notes = _nest(source, variant)
-        env_id = yaml_lines.drop_origins(tree.get("env", {})).get("id", path.stem)
+        env = yaml_lines.drop_origins(tree.get("env", {}))
+        env_id = env.get("id", path.stem) if isinstance(env, dict) else path.stem
         return tree, _find_name(tree) or f"{env_id}:{variant}", notes
     env, wanted = _split(ref, user)
     sources = [_read(path) for path in _find_matching(env, user)]

@@ -97,6 +97,14 @@ def test_settings_beside_a_log_are_left_out_or_read_quickly(text: str, name: str
     in_time(lambda: readers.read(str(tmp_path)))
 
 
+@pytest.mark.parametrize("section", ["spec", "env", "algo", "net", "run", "data", "bonus"])
+@pytest.mark.parametrize("value", ["0", "text", "[1, {a: b}]", "null", "{id: {a: 1}, name: [p]}"])
+def test_a_section_that_is_no_section_is_refused_in_words(section: str, value: str, project: Path) -> None:
+    for text in (f"ppo:\n  {section}: {value}\n  algo: {{name: p}}\n", f"{section}: {value}\nppo: {{env: {{id: CartPole-v1}}}}\n"):
+        (project / "odd.yaml").write_text(text)
+        in_time(lambda: files.load("odd.yaml"))
+
+
 def test_nothing_else_parses_yaml() -> None:
     package = Path(readers.__file__).parent.parent
     parses = re.compile(r"yaml\.(safe_load|load|compose|parse|load_all|safe_load_all|full_load|unsafe_load)\b")
