@@ -69,6 +69,8 @@ def plan_training(request: TrainRequest) -> TrainPlan:
     for config in configs[:1]:
         check_engine(config)
         check_data(config)
+    for run in planned.resumed:
+        trust.check(*_code_of(getattr(run.config.algo, "expert", "")))
     planned = replace(planned, configs=[_with_expert(config, Store(request.runs_dir)) for config in planned.configs])
     return _with_cores(planned)
 

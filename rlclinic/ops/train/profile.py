@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rlclinic import trust
+from rlclinic.actions import Action
 from rlclinic.config import Config, files, set_values
-from rlclinic.errors import ConfigError, RlclinicError
+from rlclinic.errors import ConfigError, RlclinicError, UsageError
 from rlclinic.ops.train.machine import check_engine, usable_cores
 from rlclinic.ops.train.plan import check_installed, engine_on
 from rlclinic.report.models import Result, ResultPart
@@ -96,6 +97,12 @@ def profile(
     flags = {"run.device": device, "run.engine": engine_on(device, changes)}
     asked = (*changes, *(f"{key}={value}" for key, value in flags.items() if value is not None))
     config, shorter = shortened(files.load(ref, asked).config)
+    if config.algo.loop == "imitation":
+        raise UsageError(
+            f"{config.algo.name} waits for an expert most of the time, and asks it in every round.\n"
+            "  Measuring would take its time, and say nothing about the algorithm.\n  Its rows have the times of each phase: ",
+            Action("runs metrics", "@last"),
+        )
     trust.approve(*trust.names_in(config.env))
     check_installed()
     check_engine(config)

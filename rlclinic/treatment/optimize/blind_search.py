@@ -31,6 +31,13 @@ def _horizon(low: float, high: float) -> Place:
 
 def space(config: Config) -> dict[str, Place]:
     """What is searched: the settings that decide most about learning, over the ranges that tuned settings span."""
+    if config.algo.loop == "imitation":
+        return {
+            "algo.learning_rate": _log(1e-4, 5e-3),
+            "algo.train_freq": _one_of(50, 100, 200, 400),
+            "algo.gradient_steps": _one_of(500, 1000, 2000, 4000),
+            "algo.batch_size": _one_of(32, 64, 128, 256),
+        }
     if config.algo.loop != "on_policy":
         return _replay_space(config)
     shared: dict[str, Place] = {
