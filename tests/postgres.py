@@ -62,7 +62,7 @@ class Server:
         return f"postgresql://clinic:{PASSWORD}@/postgres?host={self.folder}"
 
     def _run(self, name: str, *arguments: str) -> None:
-        subprocess.run([self.binaries / name, *arguments], cwd=self.folder, check=True, capture_output=True, timeout=60, **self._who)
+        subprocess.run([self.binaries / name, *arguments], cwd=self.folder, check=True, capture_output=True, timeout=120, **self._who)
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -74,7 +74,7 @@ class Server:
             self.process = subprocess.Popen(
                 [self.binaries / "postgres", "-D", "data", *options], cwd=self.folder, stdout=log, stderr=log, **self._who
             )
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while True:
             try:
                 psycopg.connect(self.url, connect_timeout=2).close()
