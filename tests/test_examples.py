@@ -12,7 +12,9 @@ SAYS = {
     "find_the_fault.py": "policy step too large",
     "own_environment.py": "-s1",
     "watch_and_stop.py": "greedy return over 20 episodes",
+    "shaped_reward.py": "a potential: potential-based: yes; 100.0% of the task's return is kept",
 }
+TRAINS = set(SAYS) - {"shaped_reward.py"}
 
 
 def test_every_example_is_run_here() -> None:
@@ -24,4 +26,4 @@ def test_the_example_runs(name: str, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(EXAMPLES / name), "4096"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert SAYS[name] in done.stdout
-    assert (tmp_path / "runs" / "@last").exists()
+    assert (tmp_path / "runs" / "@last").exists() == (name in TRAINS)
