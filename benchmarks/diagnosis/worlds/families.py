@@ -785,7 +785,7 @@ def radio(d: Draw) -> World:
         return 6.2832 * u[0], xp.floor(3.0 * u[1])
 
     def qualities(xp: Any, phase: Any) -> tuple[Any, Any, Any]:
-        return tuple(fading * xp.sin(phase + shift) + offset for shift in (0.0, 2.1, 4.2))  # type: ignore[return-value]
+        return tuple(fading * xp.sin(phase + shift) + offset for shift in (0.0, 2.1, 4.2))
 
     def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
         phase = s[0] + pace * (0.5 + chance)

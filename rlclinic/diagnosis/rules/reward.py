@@ -995,8 +995,11 @@ def evaluation_pays_more_than_training_can(case: Case) -> Iterator[Finding]:
         ),
         # The first steps say that the action alone decides little.
         lambda: cases.unsolved(
-            {"train/sentinel/action_effect_reward": 0.9, "train/sentinel/action_top_share": lambda share: np.minimum(0.5 + 2 * share, 1.0)}
-            | {"train/sentinel/reward_by_action": 0.1}
+            {
+                "train/sentinel/action_effect_reward": 0.9,
+                "train/sentinel/action_top_share": lambda share: np.minimum(0.5 + 2 * share, 1.0),
+                "train/sentinel/reward_by_action": 0.1,
+            }
         ),
         # Noise shrinks because the policy found something: evaluation rises with training.
         lambda: cases.continuous({"train/sentinel/action_std_max": lambda share: 1 - 0.8 * share}),
