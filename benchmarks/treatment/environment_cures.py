@@ -57,7 +57,10 @@ def train(jobs: Sequence[cells.WorldCell], cpu: int, seconds: float) -> dict[str
 
 def prescribe(cell: cells.WorldCell, runs: Sequence[History]) -> dict[str, Any]:
     """The changes of the first prescription that a trial can try; {} if there is none, or nothing was found to be wrong."""
-    for rx in make_prescriptions(engine.diagnose(list(runs)), list(runs), cell.config):
+    found = engine.diagnose(list(runs))
+    if found.causes[0].calm:
+        return {}
+    for rx in make_prescriptions(found, list(runs), cell.config):
         if rx.changes and rx.trialable:
             return dict(rx.changes)
     return {}

@@ -709,6 +709,10 @@ def observations_answer_to_an_earlier_action(case: Case) -> Iterator[Finding]:
     bad=lambda: cases.unsolved({"train/sentinel/obs_std_max": 0.001, "train/sentinel/obs_abs_max": 0.003}),
     good=[
         lambda: cases.unsolved({"train/sentinel/obs_std_max": 0.4, "train/sentinel/obs_offset_max": 2.0}),
+        # One component hardly changes, the others do.
+        lambda: cases.unsolved(
+            {"train/sentinel/obs_std_max": 1.0, "train/sentinel/obs_offset_max": 300.0, "train/sentinel/obs_mean_abs_max": 1.0}
+        ),
         # Nothing is shown at all: that is another fault.
         lambda: cases.unsolved({"train/sentinel/obs_std_max": 0.0, "train/sentinel/obs_abs_max": 0.0}),
     ],
@@ -724,7 +728,9 @@ def observations_too_small(case: Case) -> Iterator[Finding]:
     """
     largest, offset = measures.early(case, "obs_std_max"), measures.early(case, "obs_offset_max")
     small = grade(-decades(largest), 1.3, 2.2) if largest > 1e-7 else 0.0
-    hidden = grade(decades(measures.known(offset, 1.0)), 1.3, 2.2)
+    # One component that hardly changes hides nothing of the others: the largest deviation must be lost beside the largest mean.
+    beside = measures.known(measures.early(case, "obs_mean_abs_max") / max(largest, 1e-9), offset)
+    hidden = grade(decades(measures.known(min(offset, beside), 1.0)), 1.3, 2.2)
     strength = max(small, hidden)
     if strength <= 0 or not case.sick or _blind(case) or case.setting("env.normalize_obs") is True:
         return

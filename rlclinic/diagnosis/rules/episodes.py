@@ -46,6 +46,8 @@ cause(
     certain=True,
     causes=["never-reset"],
     bad=lambda: cases.unsolved({"train/roll/ep_len_mean": cases.falls(0.1, 20.0, 1.0)}),
+    # Episodes of evaluation are as short: the policy ends them.
+    good=[lambda: cases.unsolved({"train/roll/ep_len_mean": cases.falls(0.1, 20.0, 1.0), "val/roll/ep_len_mean": 1.2})],
 )
 def episodes_do_not_restart(case: Case) -> Iterator[Finding]:
     """Episodes end at every step: the environment is not reset after an end.
@@ -63,6 +65,9 @@ def episodes_do_not_restart(case: Case) -> Iterator[Finding]:
     first = max(length.first, usual.median if len(usual) else 0.0)
     if late > 1.5 or first <= 2.5 or len(episodes) < 4:
         return
+    judged = case.signal(EVAL_LENGTH).share(0.3)
+    if len(judged) and judged.median < 2.5:
+        return  # evaluation resets its environments, and ends them as soon: so the policy does
     text = f"episodes last {say(late)} steps (at first {say(first)})"
     fix = advice("reset the environment when terminated or truncated, and act on the observation that reset() returns", "> 30 %")
     yield Finding(text=text, evidence=(evidence(LENGTH, text, *case.span, late=late, first=first),), remedies=(fix,))

@@ -1042,15 +1042,29 @@ def the_price_of_acting_decides(case: Case) -> Iterator[Finding]:
     needs=[sentinel("reward_by_action"), STD],
     cites=["schulman2016nuts"],
     causes=["deceptive-reward"],
-    bad=lambda: cases.unsolved({"train/sentinel/reward_by_action": 0.95, "train/sentinel/reward_std": 1.5}),
+    bad=lambda: cases.unsolved(
+        {"train/sentinel/reward_by_action": 0.95, "train/sentinel/reward_std": 1.5, "train/sentinel/reward_mean": -2.0}
+    ),
     good=[
-        lambda: cases.unsolved({"train/sentinel/reward_by_action": 0.1, "train/sentinel/reward_std": 1.5}),
+        lambda: cases.unsolved(
+            {"train/sentinel/reward_by_action": 0.1, "train/sentinel/reward_std": 1.5, "train/sentinel/reward_mean": -2.0}
+        ),
+        # The action is what is paid for.
+        lambda: cases.unsolved(
+            {"train/sentinel/reward_by_action": 0.95, "train/sentinel/reward_std": 1.5, "train/sentinel/reward_mean": 2.0}
+        ),
         # Small prices are all that was paid before the first episode ended: what comes then outweighs them.
         lambda: cases.unsolved(
-            {"train/sentinel/reward_by_action": 0.95, "train/sentinel/reward_std": lambda share: np.where(share < 0.1, 0.01, 1.5)}
+            {
+                "train/sentinel/reward_by_action": 0.95,
+                "train/sentinel/reward_std": lambda share: np.where(share < 0.1, 0.01, 1.5),
+                "train/sentinel/reward_mean": -2.0,
+            }
         ),
         # A task that is solved all the same.
-        lambda: cases.solved({"train/sentinel/reward_by_action": 0.95, "train/sentinel/reward_std": 1.5}),
+        lambda: cases.solved(
+            {"train/sentinel/reward_by_action": 0.95, "train/sentinel/reward_std": 1.5, "train/sentinel/reward_mean": -2.0}
+        ),
     ],
 )
 def the_action_alone_decides_the_reward(case: Case) -> Iterator[Finding]:
@@ -1066,6 +1080,8 @@ def the_action_alone_decides_the_reward(case: Case) -> Iterator[Finding]:
     share, size, largest = measures.at_first(case, "reward_by_action"), measures.at_first(case, "reward_std"), case.signal(STD).top
     # The price must be as large as what rewards differ by later on.
     strength = min(grade(share, 0.45, 0.8), grade(size / max(largest, 1e-12), 0.25, 0.5)) if share == share and size == size else 0.0
+    # What is paid for, as goods that are sold, explains a reward as well as what costs: a price makes the first steps lose.
+    strength = min(strength, grade(-measures.first_reward(case) / max(size, 1e-12), 0.25, 0.5))
     # Cut to its sign, a reward may hang on the action where what was cut off did not.
     strength *= 1.0 - measures.rewards_cut(case)
     if strength <= 0 or not case.sick:
