@@ -37,6 +37,7 @@ TITLES = {
     "proof-peers": "The same runs judged by others",
     "treatment_trials": "Trials",
     "treatment_cures": "Do prescriptions cure?",
+    "environment_cures": "Do prescriptions cure faults of environments?",
     "treatment_optimize": "Searches: optimize beside random search and TPE",
     "agents": "Do the tools of the MCP server suffice?",
     "serving": "How long the server lets people wait",

@@ -7,7 +7,6 @@ those of benchmarks.treatment.cured. Which causes count as undoable was written 
 
 import argparse
 import json
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -34,7 +33,6 @@ UNDOABLE: Final = (
 )  # fmt: skip
 FRESH: Final = (900, 901, 902, 903)
 RETURN: Final = "val/roll/ep_rew_mean"
-RESULT: Final = Path(__file__).parents[1] / "results" / "environment_cures.json"
 
 
 def choose(part: str, most: int, worlds: Sequence[str]) -> list[cells.WorldCell]:
@@ -141,16 +139,30 @@ def main() -> None:
         print(json.dumps(rows[-1]), flush=True)
     sick_rows = [row for row in rows if row["sick"]]
     cured, harmful = sum(row["cured"] for row in sick_rows), sum(row["harmful"] for row in rows)
-    summary = {
-        "cured": [cured, len(sick_rows), wilson(cured, len(sick_rows))] if sick_rows else None,
-        "harmful": [harmful, len(rows), wilson(harmful, len(rows))] if rows else None,
+    rated = [
+        _rate("cured by the first prescription", cured, len(sick_rows), 70.0, "higher"),
+        _rate("harmed", harmful, len(rows), 2.0, "lower"),
+    ]
+    print(json.dumps(rated), f"{time.perf_counter() - started:.0f} s")
+    if asked.part == "held_out":
+        command = f"python -m benchmarks.treatment.environment_cures --part {asked.part} --most {asked.most}"
+        path = provenance.write("environment_cures", rated, provenance.provenance(command), quick=False)
+        path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "groups": rows}, indent=1) + "\n", "utf-8")
+
+
+def _rate(what: str, hits: int, count: int, bar: float, better: str) -> dict[str, Any]:
+    """A row of the results' table, in percent."""
+    share = wilson(hits, count)
+    return {
+        "what": f"environment faults that a wrapper can undo, held-out families: {what}",
+        "unit": "%",
+        "better": better,
+        "bar": bar,
+        "stretch": None,
+        "value": round(100 * share["share"], 2),
+        "interval": [round(100 * share[end], 2) for end in ("low", "high")],
+        "n": count,
     }
-    print(json.dumps(summary), f"{time.perf_counter() - started:.0f} s")
-    command = f"python -m benchmarks.treatment.environment_cures --part {asked.part} --most {asked.most}"
-    result = {"provenance": provenance.provenance(command), "bars": {"cured": 0.7, "harmful": 0.02}, **summary, "rows": rows}
-    (RESULT if asked.part == "held_out" else Path(tempfile.gettempdir()) / RESULT.name).write_text(
-        json.dumps(result, indent=1) + "\n", "utf-8"
-    )
 
 
 if __name__ == "__main__":
