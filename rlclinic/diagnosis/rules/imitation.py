@@ -95,7 +95,7 @@ cause(
     "IMI102",
     severity=Severity.HIGH,
     algos=DAGGERS,
-    needs=[EXECUTED, DISAGREEMENT],
+    needs=[EXECUTED],
     cites=["ross2011dagger"],
     causes=["labels-are-own-actions"],
     bad=lambda: cases.imitator({EXECUTED: 1.0, DISAGREEMENT: 0.0, STATE_ERROR: 0.0}),
@@ -113,11 +113,11 @@ def labels_are_what_was_executed(case: Case) -> Iterator[Finding]:
     ## When it is fine
     A policy of choices that already does what the expert does everywhere.
     """
-    same, apart = after_first(case, EXECUTED), after_first(case, DISAGREEMENT)
+    same = after_first(case, EXECUTED)
     if len(same) < 2 or not struggles(case):
         return
-    # A policy after one round of labels agrees with nobody everywhere.
-    strength = min(grade(same.bottom, 0.9, 0.98), grade(-apart.top, -0.05, -0.01))
+    # In every round: a policy after one round of labels agrees with nobody everywhere.
+    strength = grade(same.bottom, 0.9, 0.98)
     if strength <= 0:
         return
     text = f"{percent(same.median)} of the labels of the policy's own steps are exactly what it did"
