@@ -13,6 +13,8 @@ from rlclinic.diagnosis.lint.code.targets import bare
 BOUNDED = {"ReLU": "no value can be below 0", "Relu": "no value can be below 0", "Softmax": "values add up to 1",
            "Sigmoid": "values lie between 0 and 1", "Tanh": "values lie between -1 and 1"}  # fmt: skip
 FEWEST_KEPT = 500
+FEWEST_OF_A_MEMORY = 16
+"""A class of the script that is given a smaller number first is no memory: sizes of a network, dimensions."""
 
 
 def _futures(script: Script) -> Iterator[tuple[ast.stmt, flow.Value]]:
@@ -302,6 +304,8 @@ def hardly_any_memory(script: Script) -> Iterator[Spot]:
         if size is None and ("replay" in script.last(value).lower() or own is not None) and value.args:
             size = value.args[0]
         number = script.constant(size)
+        if own is not None and number is not None and number < FEWEST_OF_A_MEMORY:
+            continue
         if number is not None and 0 < number < FEWEST_KEPT and script.calls("sample", "choice", "randint") and nets.trains(script):
             yield Spot(where, f"`{name}` keeps {number:g} transitions: hardly more than the last episode")
 

@@ -753,9 +753,11 @@ class Execution:
         if isinstance(iterated, Items):
             if not iterated.items:
                 return self._symbol("element", (iterated,), node)
-            kinds = {type(each) for each in iterated.items}
-            if len(iterated.items) == 1 or (kinds & {Items, Record, Table} and len(kinds) == 1):
-                return iterated.items[-1]
+            # A place that was kept free with None is filled later.
+            held = [each for each in iterated.items if not (isinstance(each, Symbol) and each.op == "const" and each.data is None)]
+            kinds = {type(each) for each in held}
+            if len(held) == 1 or (kinds & {Items, Record, Table} and len(kinds) == 1):
+                return held[-1]
             return self._symbol("element", (iterated,), node)
         if isinstance(iterated, Symbol):
             if iterated.op == "zipped":
@@ -764,8 +766,10 @@ class Execution:
                 return Items([self._symbol("index", (), node), self._element(iterated.args[0], node)], node)
             if iterated.op == "range":
                 return self._symbol("index", (iterated,), node)
-            if iterated.op in ("sampled", "reversed", "carried") and iterated.args and not isinstance(iterated.args[0], Symbol):
-                return self._element(iterated.args[0], node)
+            inner = iterated.args[0] if iterated.args else None
+            listed = not isinstance(inner, Symbol) or inner.op in ("zipped", "enumerated")
+            if iterated.op in ("sampled", "reversed", "carried") and inner is not None and listed:
+                return self._element(inner, node)
             if iterated.op == "phi":
                 held = [argument for argument in iterated.args[1:] if not isinstance(argument, Symbol)]
                 if held:

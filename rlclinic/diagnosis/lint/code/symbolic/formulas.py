@@ -427,7 +427,7 @@ def terms(
         held = [argument for argument in value.args[1:] if number(argument) != 0]
         return (
             terms(held[0], sign, where, depth - 1, joined, flipped)
-            if len(held) == 1
+            if len(held) == 1 and flag(value.args[0]) is None
             else [Term(sign, [value], node or where, joined, flipped)]
         )
     if value.op in ("Mult", "Div"):
@@ -625,6 +625,10 @@ def _copies(run: Execution) -> list[Copy]:
             loaded, target = state_of(event.value), root(event.subject)
             if loaded is not None and target is not None and loaded is not target and not optimized(run, target):
                 made.setdefault(id(target), Copy(target, loaded))
+        if event.name == "in place copy_" and isinstance(event.value, Symbol) and len(event.value.args) > 1:
+            source, into = state_of(event.value.args[1]), state_of(event.subject)
+            if source is not None and into is not None and source is not into and not optimized(run, into):
+                made.setdefault(id(into), Copy(into, source))
     return list(made.values())
 
 

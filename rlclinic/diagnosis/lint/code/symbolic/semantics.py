@@ -34,7 +34,7 @@ def _spot(where: ast.AST | None, text: str, fix: str = "") -> Spot:
 
 def _is_trace(target: formulas.Target) -> bool:
     """A trace of advantages: the running sum beside a value of what comes next."""
-    carried = any(isinstance(factor, Symbol) and factor.op == "carried" for factor in target.future.factors)
+    carried = any(formulas.carried(factor) is not None for factor in target.future.factors)
     others = [term for term in terms(target.sum) if len(term.factors) > 1 and term.factors != target.future.factors]
     return carried and any(any(outputs_in(one) for one in term.factors) for term in others)
 
@@ -1177,6 +1177,14 @@ def cleared(id: str, script: Script) -> set[int]:
     """Lines where what a check reads from names is known to be wrong: the formulas show something else."""
     if id in ("COD601", "COD602"):
         return _sizes(script)[1]
+    if id == "COD406":
+        return {line for copy in formulas.copies(execution(script)) if (line := getattr(copy.network.node, "lineno", 0))}
+    if id == "COD506":
+        return {
+            line
+            for _, into, _, is_later in updates(execution(script))
+            if is_later and (line := getattr(getattr(into, "node", None), "lineno", 0))
+        }
     if id == "COD304":
         held = list(_entropies(script))
         nodes = [node for _, term, rewarded in held if rewarded for node in (term.joined, term.node, term.flipped)]
