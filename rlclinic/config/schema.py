@@ -7,6 +7,7 @@ shapes must be equal in a cohort, because they decide the program. `kind_of` tel
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import Enum
 from typing import Annotated, Any, Final
 
@@ -69,7 +70,8 @@ def read_number(value: Any) -> Any:
     if isinstance(value, bool):
         raise ValueError("a number is needed here, not true or false")
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
-        return float(value) if re.search(r"[.eE]", value) else int(value)
+        with suppress(ValueError):  # 2.5., 1__0, a number of ten thousand digits: text, which a setting then refuses
+            return float(value) if re.search(r"[.eE]", value) else int(value)
     return value
 
 

@@ -105,6 +105,14 @@ def test_a_section_that_is_no_section_is_refused_in_words(section: str, value: s
         in_time(lambda: files.load("odd.yaml"))
 
 
+@pytest.mark.parametrize("text", ["2.5.", "1__0", "1_", "9" * 5_000, "1e999", "-.5.e3"])
+def test_what_looks_like_a_number_and_is_none_is_refused_in_words(text: str) -> None:
+    config = files.load("CartPole-v1:ppo").config
+    for key in ("env.kwargs", "algo.learning_rate", "algo.n_steps", "net.hidden"):
+        for value in (text, f"[{text}]", f"{{a: {text}}}"):
+            in_time(lambda key=key, value=value: set_values(config, [f"{key}={value}"]))
+
+
 def test_nothing_else_parses_yaml() -> None:
     package = Path(readers.__file__).parent.parent
     parses = re.compile(r"yaml\.(safe_load|load|compose|parse|load_all|safe_load_all|full_load|unsafe_load)\b")
