@@ -94,9 +94,20 @@ def train(folder: Path, variant: str, who: str, settings: list[str], seeds: int,
     return group
 
 
+def place_of(name: str, seeds: int, rounds: int) -> Path:
+    """Where an arm's runs lie."""
+    return provenance.SCRATCH / "imitation" / f"{name.replace(' ', '-').replace(',', '')}-{seeds}-{rounds}"
+
+
+def name_cause(group: Group) -> str:
+    """The first cause that a diagnosis names."""
+    examined = examine_group(group)
+    return "nothing" if examined is None else examined.diagnosis.causes[0].id
+
+
 def measure(name: str, arm: dict[str, Any], seeds: int, rounds: int) -> dict[str, Any]:
     """The last evaluation and the number of questions of every seed; kept for the next time."""
-    place = provenance.SCRATCH / "imitation" / f"{name.replace(' ', '-').replace(',', '')}-{seeds}-{rounds}"
+    place = place_of(name, seeds, rounds)
     record = place / "measured.json"
     if not record.exists():
         shutil.rmtree(place, ignore_errors=True)
@@ -116,11 +127,10 @@ def name_fault(fault: str, seeds: int, rounds: int) -> str:
     record = place / "named.txt"
     if not record.exists():
         shutil.rmtree(place, ignore_errors=True)
-        who, settings = FAULTS.get(fault, ("expert", []))
+        who, settings = FAULTS[fault]
         with own_actions_stored() if fault == "labels-are-own-actions" else nullcontext():
             group = train(place / "runs", "dagger", who, settings, seeds, rounds)
-        examined = examine_group(group)
-        record.write_text("nothing" if examined is None else examined.diagnosis.causes[0].id)
+        record.write_text(name_cause(group))
     print(f"planted {fault}: named {record.read_text()}")
     return record.read_text()
 
@@ -143,7 +153,7 @@ def main() -> None:
         interval = list(stats.bootstrap_interval(returns, np.mean))
         add(what, "", float(returns.mean()), "higher", *bars.get(name, (None, None)), interval=interval)
     best = float(np.mean(arms["dagger"]["returns"]))
-    for name in ("safe_dagger", "ensemble_dagger", "thrifty_dagger"):
+    for name in (each for each in arms if each.endswith("_dagger")):
         asked = 100 * float(np.mean(arms[name]["queries"]) / np.mean(arms["dagger"]["queries"]))
         behind = 100 * (best - float(np.mean(arms[name]["returns"]))) / abs(best)
         held = name != "thrifty_dagger"
@@ -153,7 +163,8 @@ def main() -> None:
     right = 100 * sum(fault == first for fault, first in named.items()) / len(named)
     wrong = "; ".join(f"{fault}: {first}" for fault, first in named.items() if fault != first)
     add("planted faults that the first cause names", "%", right, "higher", 80.0, 92.0, **({"note": wrong} if wrong else {}))
-    healthy = name_fault("none", min(seeds, 3), rounds)
+    (group,) = Store(place_of("dagger", seeds, rounds) / "runs").groups()
+    healthy = name_cause(group)
     add(f"false alarms without a fault: its first cause is {healthy}", "%", 100.0 * (healthy in FAULTS), "lower", 2.0, 0.5)
     provenance.write("imitation", rows, provenance.provenance(COMMAND), quick)
 

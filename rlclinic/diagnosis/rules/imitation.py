@@ -87,7 +87,7 @@ cause(
     "what is stored as the expert's label is what the policy did",
     "fault of code",
     advice="store the expert's answer for every state, whoever's action was executed",
-    explains="IMI109",
+    explains="IMI107 IMI109",
 )
 
 
@@ -130,7 +130,7 @@ cause(
     "labels of earlier rounds are forgotten",
     "fault of settings",
     doses=["keep-all-rounds"],
-    explains="IMI109",
+    explains="IMI107 IMI109",
 )
 
 
@@ -172,7 +172,7 @@ cause(
     "labels come in faster than they are learned",
     "fault of settings",
     doses=["more-passes"],
-    explains="IMI109",
+    explains="IMI107 IMI109",
 )
 
 
