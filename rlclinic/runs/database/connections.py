@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from urllib.parse import quote, urlsplit
@@ -37,6 +38,8 @@ _BEGIN: Final = (
 )
 _MIGRATION_LOCK: Final = 7_285_246
 _NEWER: Final = "the tables of the database were made by a newer rlclinic.\n  It cannot be told what they mean.\n  Upgrade this one"
+_LOCAL: Final = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "overlay", "bcachefs"})
+"""File systems whose files one machine alone has open."""
 _NAME: Final = re.compile(r"[0-9a-f]{16}")
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
@@ -285,14 +288,29 @@ def _open_file(file: Path) -> sqlite3.Connection:
             file.with_name(file.name + ending).unlink(missing_ok=True)
     connection = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
     try:
-        # A power cut may cost the last changes, which job.json has; a kill costs nothing.
-        connection.execute("PRAGMA journal_mode=WAL").fetchone()
-        connection.execute("PRAGMA synchronous=NORMAL")
+        # A write-ahead log needs memory that all processes share: several machines on one file have none. Of what waits for the disk
+        # then, a power cut may cost the last changes, which job.json has; a kill costs nothing.
+        local = _is_local(file.parent)
+        connection.execute(f"PRAGMA journal_mode={'WAL' if local else 'DELETE'}").fetchone()
+        connection.execute(f"PRAGMA synchronous={'NORMAL' if local else 'FULL'}")
     except sqlite3.Error:
         connection.close()
         raise
     _kept()[str(file)] = _Kept(connection, _find_inode(file))
     return connection
+
+
+@cache
+def _is_local(folder: Path) -> bool:
+    """Whether a folder is on a disk of this machine, as far as is known: not where the system does not say."""
+    try:
+        mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+        place = folder.resolve()
+        # The longest that it lies below; blanks are written as \\040 there. Of two at one place the later one covers the other.
+        fitting = [(len(where), kind) for _, where, kind, *_ in mounts if place.is_relative_to(where.replace("\\040", " "))]
+        return max(enumerate(fitting), key=lambda entry: (entry[1][0], entry[0]))[1][1] in _LOCAL
+    except (OSError, ValueError):
+        return False
 
 
 def _find_inode(file: Path) -> int | None:

@@ -116,6 +116,17 @@ def test_a_queue_that_is_damaged_is_said_so(local: Store) -> None:
         take(local)
 
 
+def test_a_queue_that_several_machines_may_have_open_keeps_no_log_beside_it(local: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    modes = []
+    for here in (True, False):
+        monkeypatch.setattr(connections, "_is_local", lambda folder, here=here: here)
+        submit(local, "a")
+        with connections.transaction(local) as database:
+            modes.append(database.execute("PRAGMA journal_mode").fetchone()[0])
+        connections.forget()
+    assert modes == ["wal", "delete"]
+
+
 def test_a_queue_of_the_first_version_goes_on(local: Store) -> None:
     (local.root / "@jobs").mkdir(parents=True)
     database = sqlite3.connect(local.root / "@jobs" / job_queue.FILE)
