@@ -12,7 +12,7 @@ def evaluate(request: EvaluateRequest) -> PolicyEvaluation:
     path = find(request.data)
     checkpoint = pick_checkpoint(Store(request.runs_dir), request.policy)
     policy = load_policy(checkpoint)
-    from rlclinic.training import off_policy_evaluation
+    from rlclinic.training.data import off_policy_evaluation
 
     found = off_policy_evaluation.evaluate(policy, str(path), request.steps, request.seed)
     estimates = []

@@ -7,7 +7,7 @@ import pytest
 
 from rlclinic.datasets import Episode, Space, folder
 from rlclinic.runs.record import Run
-from rlclinic.training import off_policy_evaluation
+from rlclinic.training.data import off_policy_evaluation
 from rlclinic.training.policy import Policy
 from tests.training.cohorts import train
 from tests.training.recordings import make_config
