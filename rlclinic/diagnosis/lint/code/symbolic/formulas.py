@@ -626,9 +626,9 @@ def _copies(run: Execution) -> list[Copy]:
             if loaded is not None and target is not None and loaded is not target and not optimized(run, target):
                 made.setdefault(id(target), Copy(target, loaded))
         if event.name == "in place copy_" and isinstance(event.value, Symbol) and len(event.value.args) > 1:
-            source, into = state_of(event.value.args[1]), state_of(event.subject)
-            if source is not None and into is not None and source is not into and not optimized(run, into):
-                made.setdefault(id(into), Copy(into, source))
+            written, into = state_of(event.value.args[1]), state_of(event.subject)
+            if written is not None and into is not None and written is not into and not optimized(run, into):
+                made.setdefault(id(into), Copy(into, written))
     return list(made.values())
 
 
