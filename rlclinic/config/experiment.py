@@ -22,6 +22,8 @@ __all__ = ["Config", "describe"]
 # The learning rate is the one number whose effect the KL divergence measures.
 Problem = tuple[str, ...]
 """What is wrong, what it would cause and what to do, as parts of an error."""
+MOST_TRIED: Final = 1_000_000
+"""Numbers that are tried for one that fits better."""
 _KL_STEERED: Final = ("learning_rate", "value_lr")
 
 if TYPE_CHECKING:
@@ -165,13 +167,20 @@ def _segment_problems(algo: PPOConfig, batch: int) -> Iterator[Problem]:
         yield (
             f"algo.segment_length={length} does not divide algo.n_steps={algo.n_steps} and minibatches of {batch} rows.\n"
             "  Segments would run over a rollout's end, or be cut in two by a minibatch.\n  Try: ",
-            Change("algo.segment_length", max(size for size in range(1, fits + 1) if fits % size == 0 and size <= max(length, 1))),
+            Change("algo.segment_length", max(size for size in range(1, min(fits, max(length, 1), MOST_TRIED) + 1) if fits % size == 0)),
         )
 
 
 def _nearest_divisor(rollout: int, batch: int) -> int:
-    """The divisor of the rollout that is nearest to the wanted batch; of two as near, the larger one."""
-    return min((size for size in range(1, rollout + 1) if rollout % size == 0), key=lambda size: (abs(size - batch), -size))
+    """The divisor of the rollout that is nearest to the wanted batch; of two as near, the larger one.
+
+    Found from the batch outwards, and not looked for without end: a rollout may have a hundred digits. 1 always divides it.
+    """
+    for apart in range(min(max(batch, rollout - batch), MOST_TRIED) + 1):
+        for wanted in (batch + apart, batch - apart):
+            if 1 <= wanted <= rollout and rollout % wanted == 0:
+                return wanted
+    return 1
 
 
 def _budget_problems(config: Config) -> Iterator[Problem]:

@@ -113,6 +113,11 @@ def test_what_looks_like_a_number_and_is_none_is_refused_in_words(text: str) -> 
             in_time(lambda key=key, value=value: set_values(config, [f"{key}={value}"]))
 
 
+@pytest.mark.parametrize("key", ["algo.n_steps", "algo.batch_size", "env.n_envs", "run.max_env_steps", "algo.n_epochs"])
+def test_a_number_of_a_hundred_digits_is_answered_at_once(key: str) -> None:
+    in_time(lambda: files.load("CartPole-v1:ppo_zoo", [f"{key}={'7' * 130}34"]))
+
+
 def test_nothing_else_parses_yaml() -> None:
     package = Path(readers.__file__).parent.parent
     parses = re.compile(r"yaml\.(safe_load|load|compose|parse|load_all|safe_load_all|full_load|unsafe_load)\b")
