@@ -2,10 +2,10 @@
 
 python -m benchmarks.imitation
 
-The expert is a rule that pumps energy and then balances (about -145 here). Every arm has 1,600 steps (8 episodes) in 16 rounds of 100,
-and 8 seeds as one cohort; a policy's score is the mean of 20 episodes of its own after the last round. Cloning is the same loop with the
-expert acting throughout. Faults are planted one at a time into DAgger, three seeds each; a diagnosis counts where its first cause is the
-fault's. Arms that are done are kept in build/, so that the measurement goes on where it stopped.
+The expert is a rule that pumps energy and then balances (-125 on the evaluation's 20 starts). Every arm has 1,600 steps (8 episodes) in
+16 rounds of 100, and 8 seeds as one cohort; a policy's score is the mean of 20 episodes of its own after the last round. Cloning is the
+same loop with the expert acting throughout. Faults are planted one at a time into DAgger, three seeds each; a diagnosis counts where
+its first cause is the fault's. Arms that are done are kept in build/, so that the measurement goes on where it stopped.
 """
 
 import json
