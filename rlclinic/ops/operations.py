@@ -214,7 +214,7 @@ OPERATIONS: Final = (
         absent={"cli": "`runs show` and reports draw curves"},
     ),
     Operation(
-        "diagnose.explore.explore",
+        "tasks.explore.explore",
         "read",
         "explore",
         http=("GET /groups/{group}/exploration",),
@@ -222,7 +222,7 @@ OPERATIONS: Final = (
         request="diagnose.requests.ExploreRequest",
     ),
     Operation(
-        "diagnose.reward.check_reward",
+        "tasks.reward.check_reward",
         "read",
         "reward check",
         absent={"mcp": "an agent with a terminal types it", "http": "a browser has no environments on the server's disk"},
@@ -612,6 +612,9 @@ ONLY: Final[dict[Face, dict[str, str]]] = {
         "serve token revoke": "who may come in",
         "db reindex": "keeps the server's index",
         "db status": "keeps the server's index",
+        "db check": "keeps the queue's database",
+        "db migrate": "keeps the queue's database",
+        "db move": "keeps the queue's database",
         "mcp": "starts a server",
         "agents install": "writes files into a client's folder",
     },

@@ -189,7 +189,7 @@ def migrate(store: Store) -> tuple[int, int]:
     if given is None:
         with _sqlite(store):
             return len(MIGRATIONS), len(MIGRATIONS)
-    with _told(store, given), closing(_connect(given)) as connection:
+    with _explain_errors(store, given), closing(_connect(given)) as connection:
         opened = Transaction(connection, True, "")
         opened.execute(_BEGIN)
         opened.execute("SELECT pg_advisory_xact_lock(?)", (_MIGRATION_LOCK,))
@@ -326,7 +326,7 @@ def _find_inode(file: Path) -> int | None:
 @contextmanager
 def _postgres(store: Store, given: str) -> Iterator[Transaction]:
     name = identify(store)
-    with _told(store, given):
+    with _explain_errors(store, given):
         opened = Transaction(_begin(given), True, name)
         try:
             yield opened
@@ -379,7 +379,7 @@ def _connect(given: str) -> "psycopg.Connection[Any]":
 
 
 @contextmanager
-def _told(store: Store, given: str) -> Iterator[None]:
+def _explain_errors(store: Store, given: str) -> Iterator[None]:
     """Say what is wrong with the database without saying its password: messages of the driver may quote the URL."""
     try:
         import psycopg

@@ -58,7 +58,7 @@ class Values:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Answers:
     """The policy's answers at every recorded observation."""
 
     action: Tensor
@@ -118,7 +118,7 @@ def _places(data: Recorded) -> Tensor:
 
 
 @torch.no_grad()
-def _ask(policy: Policy, data: Recorded, env_id: str, env: envs.VecEnv) -> _Asked:
+def _ask(policy: Policy, data: Recorded, env_id: str, env: envs.VecEnv) -> _Answers:
     """What the policy does at every recorded observation, and how likely it was to do what was done."""
     plan, learner = policy._plan, policy._learner
     shape, places = tuple(env.obs_shape), _places(data)
@@ -134,7 +134,7 @@ def _ask(policy: Policy, data: Recorded, env_id: str, env: envs.VecEnv) -> _Aske
             likelihoods.append(found[0])
     chosen = torch.cat(actions)
     scaled = torch.from_numpy(recorded.scale_actions(chosen.numpy(), env, env_id))
-    return _Asked(scaled, torch.cat(likelihoods) if likelihoods else None)
+    return _Answers(scaled, torch.cat(likelihoods) if likelihoods else None)
 
 
 def _own_log_prob(plan: Any, learner: Any, obs: Tensor, action: Tensor) -> Tensor | None:

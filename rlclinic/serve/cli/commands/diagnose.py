@@ -204,7 +204,7 @@ def history(request: "HistoryRequest", as_json: options.Json = False) -> None:
 
 def explore(request: "ExploreRequest", as_json: options.Json = False) -> None:
     """Say whether exploration is what holds a task back, and which bonus to try."""
-    from rlclinic.ops.diagnose import explore
+    from rlclinic.ops.tasks import explore
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text.results import print_exploration
 

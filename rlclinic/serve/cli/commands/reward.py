@@ -24,7 +24,7 @@ def register(root: typer.Typer) -> None:
 
 def check(request: "RewardCheckRequest", as_json: options.Json = False) -> None:
     """Say what an environment's reward pays for, and whether shaping changes what is best. Exit code 5 if it pays for something else."""
-    from rlclinic.ops.diagnose.reward import check_reward
+    from rlclinic.ops.tasks.reward import check_reward
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.commands.diagnose import read_arguments
     from rlclinic.serve.cli.text import results

@@ -259,16 +259,16 @@ def print_evaluation(result: "EvaluationResult") -> None:
 
 def print_exploration(report: "ExplorationReport") -> None:
     """`explore`."""
-    from rlclinic.report import exploration
+    from rlclinic.report import tasks
 
-    terminal.show(exploration.describe(report))
+    terminal.show(tasks.describe_exploration(report))
 
 
 def print_reward(report: "RewardReport") -> None:
     """`reward check`."""
-    from rlclinic.report import reward
+    from rlclinic.report import tasks
 
-    terminal.show(reward.describe(report))
+    terminal.show(tasks.describe_reward(report))
 
 
 def print_data(report: "DataReport") -> None:
@@ -294,9 +294,9 @@ def print_data_written(result: "DataWritten") -> None:
 
 def print_environments(result: "EnvironmentList") -> None:
     """`envs`."""
-    from rlclinic.report import environments
+    from rlclinic.report import tasks
 
-    terminal.show(environments.describe(result))
+    terminal.show(tasks.describe_environments(result))
     console.progress().print("Any other Gymnasium id trains too, with general settings: rlclinic train Some-v0:ppo")
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from rlclinic.ops.diagnose import diagnose, explore, history, lint, prescribe, rules, run_environments
+from rlclinic.ops.diagnose import diagnose, history, lint, prescribe, rules, run_environments
 from rlclinic.ops.diagnose.ask import guides
 from rlclinic.ops.diagnose.ask.answer import ask
 from rlclinic.ops.diagnose.export.export import export_zip
@@ -19,6 +19,7 @@ from rlclinic.ops.diagnose.rules import RuleList, RulePage
 from rlclinic.ops.runs import environments
 from rlclinic.ops.runs.ranking import RankedGroup
 from rlclinic.ops.runs.requests import ConfigRequest, ExportZipRequest
+from rlclinic.ops.tasks import explore
 from rlclinic.report.ask import AskAnswer
 from rlclinic.report.guide import GuideList, GuidePage
 from rlclinic.report.models import ConfigView, DiagnosisReport, ExplorationReport, Result

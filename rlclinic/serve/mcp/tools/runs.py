@@ -23,7 +23,7 @@ from rlclinic.ops.runs.requests import (
     PlotRequest,
     RunRequest,
 )
-from rlclinic.report import environments, group
+from rlclinic.report import group, tasks
 from rlclinic.report.document import Commands, render_compact
 from rlclinic.report.format import number, plural
 from rlclinic.report.lint import describe_env
@@ -179,7 +179,7 @@ class RunTools(Tools):
             text = f"{one_line(env_id)}: no tuned variant here; it trains with general settings ({view.name}). Look closer: examine=true"
             return answer(text, {"environments": [], "config": view.config})
         rows = [row.model_dump(mode="json") for row in listed.environments]
-        return answer(render_compact(environments.describe(listed), 300), {"environments": rows})
+        return answer(render_compact(tasks.describe_environments(listed), 300), {"environments": rows})
 
     @takes_arguments
     def import_run(self, request: ImportRequest, ctx: Ctx = None) -> CallToolResult:

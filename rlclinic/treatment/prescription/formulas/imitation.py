@@ -65,16 +65,16 @@ def ask_twice(chart: Chart) -> Dose | None:
 @dose
 def ask_less(chart: Chart) -> Dose | None:
     """A threshold three times as high, or half of the share."""
-    return _asked(chart, 3.0, 0.5, "asks where it matters more")
+    return _change_share(chart, 3.0, 0.5, "asks where it matters more")
 
 
 @dose
 def ask_more(chart: Chart) -> Dose | None:
     """A threshold a third as high, or twice the share."""
-    return _asked(chart, 1 / 3, 2.0, "asks earlier")
+    return _change_share(chart, 1 / 3, 2.0, "asks earlier")
 
 
-def _asked(chart: Chart, threshold: float, share: float, why: str) -> Dose | None:
+def _change_share(chart: Chart, threshold: float, share: float, why: str) -> Dose | None:
     setting = SHAREHOLDERS.get(chart.algo, "algo.ask_share")
     now = chart.real(setting)
     if now is None:

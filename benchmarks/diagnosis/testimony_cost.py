@@ -1,4 +1,4 @@
-"""`python -m benchmarks.testimony_cost`: what transitions' testimony about the environment costs, in interleaved pairs with and without it.
+"""`python -m benchmarks.diagnosis.testimony_cost`: what testimony about the environment costs, in pairs with and without it, interleaved.
 
 CPU seconds of the whole process, on one thread. Pairs alternate which side comes first; `cost` is the median over pairs of the ratio minus
 1, and `inside` the median share of the CPU time that is spent in the functions themselves, which a busy machine disturbs less.
@@ -90,9 +90,9 @@ def measure(name: str, testimony: bool, steps: int | None) -> tuple[float, float
 def run(name: str, testimony: bool, steps: int | None) -> tuple[float, float]:
     """The same in a process of its own, in a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "benchmarks.testimony_cost", "--one", name, *(["--without"] if not testimony else [])]
+        command = [sys.executable, "-m", "benchmarks.diagnosis.testimony_cost", "--one", name, *(["--without"] if not testimony else [])]
         command += ["--steps", str(steps)] if steps else []
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
         whole, inside = done.stdout.strip().splitlines()[-1].split()
         return float(whole), float(inside)
@@ -119,7 +119,7 @@ def main() -> None:
         inside = float(np.median([with_it[1] / with_it[0] for with_it, _ in pairs]))
         rows.append({"what": name, "cost": round(cost, 4), "inside": round(inside, 4), "pairs": [[a[0], b[0]] for a, b in pairs]})
         print(f"{name}: {100 * cost:.1f} % by pairs, {100 * inside:.2f} % inside", flush=True)
-    command = f"python -m benchmarks.testimony_cost --pairs {asked.pairs}"
+    command = f"python -m benchmarks.diagnosis.testimony_cost --pairs {asked.pairs}"
     RESULT.write_text(
         json.dumps({"provenance": provenance.provenance(command), "bar": 0.03, "rows": rows}, indent=1) + "\n", encoding="utf-8"
     )

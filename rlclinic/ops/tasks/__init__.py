@@ -1,0 +1,1 @@
+"""Questions about the task itself: is it met at all, and what does its reward pay for?"""

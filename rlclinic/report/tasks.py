@@ -1,0 +1,81 @@
+"""What is said of tasks: environments with tuned variants, whether exploration holds one back, and what its reward pays for."""
+
+from typing import Final
+
+from rlclinic.report.document import Block, Card, Commands, Rows, Table, Tone, Verdict
+from rlclinic.report.format import count, number, percent, plural
+from rlclinic.report.models import EnvironmentList, ExplorationReport, RewardReport
+
+FEW: Final = 3
+"""Up to so many environments, what each is about is said as well."""
+VERDICTS: Final[dict[str, Tone]] = {"BOTTLENECK": "bad", "NOT": "good", "NOT ASSESSABLE": "note"}
+LEVELS: Final[dict[str, Tone]] = {"error": "bad", "warning": "warn", "note": "note"}
+
+
+def describe_environments(result: EnvironmentList) -> list[Block]:
+    """`envs`: each with its variants, its threshold, and what they were measured to do."""
+    rows, remarks = [], {}
+    for place, row in enumerate(result.environments):
+        measured = row.problem or "; ".join(f"{variant}: {text}" for variant, text in row.measured.items())
+        rows.append([row.id, ", ".join(row.variants), number(row.threshold, 4), measured or row.description])
+        if measured and row.description and len(result.environments) <= FEW:
+            remarks[place] = row.description
+    return [Table(["environment", "variants", ">threshold", "measured"], rows, remarks=remarks, remark_head="about")]
+
+
+def describe_exploration(report: ExplorationReport) -> list[Block]:
+    """The verdict, what each run met, and what to try."""
+    cells = [
+        [
+            run.run,
+            run.what or "not logged",
+            "never" if run.first is None and run.what else "" if run.first is None else count(run.first),
+            count(run.env_steps),
+            "" if run.episodes is None else count(run.episodes),
+            "" if run.bound is None else f"below {number(run.bound)}",
+        ]
+        for run in report.runs
+    ]
+    rows = [("exploration", report.reason)]
+    if report.new_states is not None:
+        rows.append(("new states", f"{number(report.new_states)} per 1,000 env steps at the end"))
+    if report.half_life is not None:
+        rows.append(("half-life", f"novelty halves in {count(round(report.half_life))} env steps"))
+    if report.prescription:
+        rows.append(("try", ", ".join(f"{key}={value}" for key, value in report.prescription.items())))
+    rows += [("note", note) for note in report.notes]
+    heads = ["run", "what is wanted", ">first met", ">env steps", ">episodes", ">chance per episode"]
+    verdict = Verdict(
+        report.verdict, "exploration is what holds it back" if report.verdict == "BOTTLENECK" else "", VERDICTS[report.verdict]
+    )
+    blocks: list[Block] = [verdict, Rows(rows, 12), Table(heads, cells)]
+    return blocks if report.next is None else [*blocks, Commands([("prove it", report.next)])]
+
+
+def describe_reward(report: RewardReport) -> list[Block]:
+    """The verdict, each term, and what was seen."""
+    errors, warnings = (sum(remark.level == level for remark in report.remarks) for level in ("error", "warning"))
+    verdict = Verdict("SOUND", "nothing was found that pays for something else", "good")
+    if errors:
+        verdict = Verdict("PAYS FOR SOMETHING ELSE", plural(errors, "error"), "bad")
+    elif warnings:
+        verdict = Verdict("LOOK AGAIN", plural(warnings, "warning"), "warn")
+    played = f"{count(report.steps)} random steps in {plural(report.episodes, 'episode')}, {count(report.terminations)} terminated"
+    paid = f"{percent(report.density)} of the steps pay; median {number(report.scale_median)}, at most {number(report.scale_max)}"
+    blocks: list[Block] = [verdict, Rows([("looked at", f"{played}; gamma {report.gamma:g}"), ("paid", paid)], 12)]
+    if report.terms:
+        cells = [
+            [
+                term.name,
+                term.potential,
+                "" if term.residual is None else percent(term.residual),
+                "" if term.best is None or term.kept is None else f"{number(term.kept)} of {number(term.best)}",
+                term.why,
+            ]
+            for term in report.terms
+        ]
+        blocks.append(Table(["term", "potential?", ">unexplained", ">task's return kept", "why"], cells))
+    cards = [
+        Card(remark.level, remark.name, [("what", remark.what), ("do", remark.do)], tone=LEVELS[remark.level]) for remark in report.remarks
+    ]
+    return [*blocks, *cards]
