@@ -27,6 +27,7 @@ FEWEST: Final = 2
 """Groups that a side needs before any difference is spoken of."""
 MOST_ROWS: Final = 40
 _SKIPPED: Final = (
+    "about.",  # what training recorded of the environment: nobody set it
     "name",
     "seed",
     "spec.",
