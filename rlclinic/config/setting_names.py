@@ -148,6 +148,13 @@ def explain_unknown(key: str, algo: str, origin: str | None = None) -> ConfigErr
     last = ALIASES.get(last, last).removeprefix("algo.")
     others = [name for name, model in ALGORITHMS.items() if name != algo and last in model.model_fields]
     place = f" ({origin})" if origin else ""
+    if key.removeprefix("data.") in DataConfig.model_fields:
+        takers = [name for name, model in ALGORITHMS.items() if model.loop == "offline"]
+        return ConfigError(
+            f"{key}{place}: {algo} learns from what it does itself.\n  Recorded data would be ignored.\n  Try: ",
+            Change("algo.name", takers[0]),
+            f", or another algorithm that learns from it ({', '.join(takers[1:])})",
+        )
     if last in _LEFT_OUT:
         return ConfigError(f"{key}{place}: ", *_LEFT_OUT[last])
     if others:

@@ -95,7 +95,8 @@ def describe_outcome(
     `lost`: of those that reached the goal, how many lost it again. `goal` and `success`: by the two functions above. `last`: the return
     at the end and its interval, of few seeds their range: return 194 (IQM; range 9.1 – 500). `best`: the best return and its env step.
     """
-    parts = [f"{reached} of {plural(runs, 'seed')} reached {goal}" + (f", {lost} lost it again" if lost else "")] if goal else []
+    counted = f"{reached} of {plural(runs, 'seed')} reached {goal}" if reached is not None else f"whether it reached {goal} is not known"
+    parts = [counted + (f", {lost} lost it again" if lost else "")] if goal else []
     parts += [f"success {success}"] if success else []
     value, low, high = last
     if value is not None:

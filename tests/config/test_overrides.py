@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from rlclinic.config.algorithms import A2CConfig, PPOConfig
 from rlclinic.config.environment import EnvConfig
 from rlclinic.config.experiment import Config
+from rlclinic.config.files import load
 from rlclinic.config.overrides import set_values
 from rlclinic.config.records import flatten, to_record
 from rlclinic.config.schedule import Schedule
@@ -189,3 +190,9 @@ def test_whatever_is_typed_the_answer_is_a_config_or_a_config_error(text: str) -
         except ConfigError as error:
             said = str(error)
         assert "Try: " in said
+
+
+def test_recorded_data_is_refused_by_an_algorithm_that_acts_itself() -> None:
+    with pytest.raises(ConfigError, match="ppo learns from what it does itself") as refused:
+        load("CartPole-v1:ppo", ["data.path=somewhere"])
+    assert "iql" in str(refused.value)

@@ -286,13 +286,14 @@ cause(
     certain=True,
     causes=["environment-not-finite"],
     bad=lambda: cases.failed("the environment gave an observation that is not finite at step 20005"),
-    # Steps that long make any weights burst.
+    # Steps that long make any weights burst; data of another environment is not the environment's fault.
     good=[
+        lambda: cases.failed("the data (40 episodes) has observations of shape (4,), and Pendulum-v1 gives (3,)."),
         lambda: cases.changed(
             cases.failed("ValueError: Expected parameter loc of distribution Normal to satisfy the constraint Real(), but found nan"),
             {"train/hp/learning_rate": 0.3},
             settings={"algo.learning_rate": 0.3},
-        )
+        ),
     ],
 )
 def environment_failed(case: Case) -> Iterator[Finding]:
@@ -306,7 +307,7 @@ def environment_failed(case: Case) -> Iterator[Finding]:
     """
     reason = case.history.reason or ""
     known = ("environment", "observation", "reward", "env ", "nan", "not finite")
-    if case.history.state != "failed" or not any(word in reason.lower() for word in known):
+    if case.history.state != "failed" or not any(word in reason.lower() for word in known) or reason.startswith("the data ("):
         return
     # That a network's output is not a number has two reasons: what it was shown, or weights that steps far too long have driven away.
     by_network = any(word in reason.lower() for word in ("distribution", "parameter", "logits"))
