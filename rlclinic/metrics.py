@@ -345,7 +345,7 @@ _OFFLINE_SEEN = _table("train/", MEAN, """
     hp/cql_alpha | - | CQL: how much of the gap is charged. | the value applied
     hp/cql_threshold | return | CQL with cql_lagrange: the gap that is left uncharged. | the value applied
 """, {
-    "metrics/weight_capped": Band(0.0, 0.2, "kostrikov2021iql", "advantages decide what is imitated"),
+    "metrics/weight_capped": Band(0.0, 0.2, "kostrikov2022iql", "advantages decide what is imitated"),
 })  # fmt: skip
 
 _IMITATION = [

@@ -305,7 +305,7 @@ _ALL: Final = (
         "https://arxiv.org/abs/1511.05952",
     ),
     Reference(
-        "kostrikov2021iql",
+        "kostrikov2022iql",
         "I. Kostrikov, A. Nair, S. Levine",
         2022,
         "Offline reinforcement learning with implicit Q-learning",

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 
-from rlclinic.config import ALGORITHMS
 from rlclinic.runs.goal import SuccessRate
 
 BLANK = "–"
@@ -157,6 +156,9 @@ def size(n_bytes: float) -> str:
 def step_unit(algorithm: str | None) -> str:
     """What the steps of a run count: gradient steps where it learns from recorded data and takes no others. `ENV:VARIANT` does, too."""
     name = (algorithm or "").rpartition(":")[2].lower()
+    # Imported here: lists of runs need no settings.
+    from rlclinic.config import ALGORITHMS
+
     return "gradient steps" if name in ALGORITHMS.own and ALGORITHMS.own[name].loop == "offline" else "env steps"
 
 

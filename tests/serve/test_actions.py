@@ -29,7 +29,7 @@ def written() -> Iterator[tuple[str, Action]]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Action" and node.args:
                 head, *rest = node.args
                 names = [word for each in rest for word in (["A", "B"] if isinstance(each, ast.Starred) else [_value(each)])]
-                options = {str(each.arg): _value(each.value) for each in node.keywords}
+                options = {each.arg: _value(each.value) for each in node.keywords if each.arg is not None}
                 for command in [head.value] if isinstance(head, ast.Constant) else KINDS:
                     yield f"{path.relative_to(root)}:{node.lineno}", Action(str(command), *names, **options)
 

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.columns import EVAL_RETURN, RETURN
+from rlclinic.diagnosis.columns import EVAL_RETURN, OFFLINE, RETURN
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import advice, cause, change, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
@@ -179,6 +179,8 @@ def budget_of_a_few_episodes(case: Case) -> Iterator[Finding]:
         return
     episodes = case.budget / steps
     strength, text = grade(-episodes, -80.0, -25.0), f"{case.budget} env steps are about {say(episodes)} episodes"
+    if case.algo in OFFLINE:
+        strength, text = grade(-float(case.budget), -1500.0, -700.0), f"{case.budget} gradient steps"
     if case.algo in off_policy.OFF_POLICY:
         # A replay is learned from many times: what counts is how often.
         often = off_policy.updates_per_step(case)

@@ -6,7 +6,7 @@ from typing import Final
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import advice, cause, change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import BugLocation, advice, cause, change, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals.resampling import Signal
 
@@ -88,6 +88,18 @@ cause(
     "fault of code",
     advice="store the expert's answer for every state, whoever's action was executed",
     explains="IMI107 IMI109",
+    bug=BugLocation(
+        fix="data.append((obs, expert(obs))), whichever action the environment was given",
+        check="assert not np.array_equal(labels[by_policy], executed[by_policy])  # a policy that errs and its expert differ somewhere",
+        rlclinic=("rlclinic/training/imitation/labels.py", "add", "label comes from what the expert told, action from what was sent"),
+        sb3=(
+            "imitation/algorithms/dagger.py",
+            "InteractiveTrajectoryCollector",
+            "a copy that saves the actions of step_wait instead of those that the expert was asked for",
+        ),
+        cleanrl=("dagger.py", "the loop that collects", "what is appended after env.step(action): the expert's action, not `action`"),
+        own="the line that stores a pair: its action must be the expert's, also where the policy acted",
+    ),
 )
 
 

@@ -119,7 +119,7 @@ cause(
     severity=Severity.HIGH,
     algos=OF_WEIGHTS,
     needs=[CAPPED],
-    cites=["kostrikov2021iql"],
+    cites=["kostrikov2022iql"],
     causes=["imitation-weights-at-cap"],
     bad=lambda: cases.recorded({CAPPED: 0.45}),
     good=[lambda: cases.recorded(), lambda: cases.recorded({CAPPED: 0.05})],
@@ -156,7 +156,7 @@ cause(
     severity=Severity.HIGH,
     algos=OF_WEIGHTS,
     needs=[EFFECTIVE],
-    cites=["kostrikov2021iql"],
+    cites=["kostrikov2022iql"],
     causes=["advantages-do-not-count"],
     bad=lambda: cases.recorded({EFFECTIVE: 0.995}),
     good=[

@@ -172,4 +172,4 @@ def _checkpoint_row(checkpoint: Checkpoint) -> CheckpointRow:
 
 
 def _bytes(folder: Path) -> int:
-    return sum(file.lstat().st_size for file in folder.rglob("*"))
+    return sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())

@@ -339,7 +339,7 @@ def test_a_config_is_trained_in_batches_until_it_is_decided(two: tuple[Group, Gr
 
 @pytest.mark.parametrize(("outcome", "stops"), [("steps", True), ("return", False)])
 def test_a_candidate_is_not_trained_past_what_is_judged(
-    two: tuple[Group, Group], monkeypatch: pytest.MonkeyPatch, outcome: regress.Outcome, stops: bool
+    two: tuple[Group, Group], monkeypatch: pytest.MonkeyPatch, outcome: regress.GateOutcome, stops: bool
 ) -> None:
     trainer = Trainer(400.0)
     monkeypatch.setattr(regress, "train", trainer)
