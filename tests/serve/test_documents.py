@@ -24,7 +24,6 @@ from rlclinic.report import (
     comparison,
     daily_report,
     diagnosis,
-    environments,
     gate,
     group,
     guide,
@@ -32,6 +31,7 @@ from rlclinic.report import (
     prescription,
     sensitivity,
     status,
+    tasks,
     trial,
 )
 from rlclinic.report import document as blocks_of
@@ -85,7 +85,7 @@ KINDS: dict[str, Callable[[], list[Block]]] = {
     "prescriptions": lambda: prescription.describe(prescribe(SICK)),
     "group": lambda: group.overview(describe_group(Store("runs").group(HEALTHY))),
     "run": lambda: describe_info(get_run_info(f"{HEALTHY}-s0")),
-    "environments": lambda: environments.describe(list_environments("Pole")),
+    "environments": lambda: tasks.describe_environments(list_environments("Pole")),
     "guides": lambda: guide.describe_list(guides.list_guides()),
     "guide": lambda: guide.describe(guides.get_guide("dagger-diverges")),
     "morning report": describe_morning,

@@ -62,7 +62,7 @@ def test_faster_is_answered_by_prescriptions_and_by_a_comparison(page: Any, url:
     page.wait_for_selector("dialog .change")
     assert first in page.inner_text("dialog")
     page.goto(f"{url}/compare?of=fine,abc123")
-    page.wait_for_selector("main :text('learning_rate')")
+    page.wait_for_selector("main table :text('learning_rate')")
 
 
 # 9

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from threading import current_thread, main_thread
 
 import pytest
 from typer.testing import CliRunner
@@ -64,7 +65,12 @@ def test_watching_looks_again_until_the_end(root: Path, monkeypatch: pytest.Monk
     group = record_group(root, seeds=(0,), returns=flat, state="running", share_done=0.5)
     run = Run(group.runs[0].path)
 
-    def finish(_: float) -> None:
+    sleep = time.sleep
+
+    def finish(seconds: float) -> None:
+        if current_thread() is not main_thread():
+            sleep(seconds)  # a thread of another test
+            return
         status = json.loads((run.path / "status.json").read_text())
         (run.path / "status.json").write_text(json.dumps({**status, "state": "finished"}))
 
