@@ -387,6 +387,13 @@ def test_no_unfinished_mark_is_left() -> None:
     assert [name_of(path) for path in MODULES if marks.search(path.read_text())] == []
 
 
+def test_no_test_runs_a_loop_in_the_thread_where_a_browser_has_one() -> None:
+    """Which tests share a process with a browser is chance; `stores.ran` is a thread of its own."""
+    ran = re.compile(r"^(?!.*(Thread|[\"'])).*\b(anyio|asyncio)\.run\(", re.MULTILINE)
+    tests = Path(__file__).parent
+    assert [str(path.relative_to(tests)) for path in sorted(tests.rglob("*.py")) if ran.search(path.read_text())] == []
+
+
 # ── names that others may rely on ──
 
 

@@ -13,13 +13,12 @@ import runpy
 import sys
 import typing
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import anyio
+from tests.serve.mcp.stores import ran
 
 
 def http_client(runs: Path) -> AbstractContextManager[Any]:
@@ -186,15 +185,14 @@ def shape_of(schema: Any, components: dict[str, Any], inside: tuple[str, ...] = 
 
 
 def ask_mcp(server: Any, work: Callable[[Any], Awaitable[Any]]) -> Any:
-    """What a client of the server gets, in a thread of its own: a browser that other tests keep open has a loop in this one."""
+    """What a client of the server gets."""
     from mcp import Client
 
     async def asked() -> Any:
         async with Client(server) as client:
             return await work(client)
 
-    with ThreadPoolExecutor(1) as elsewhere:
-        return elsewhere.submit(anyio.run, asked).result()
+    return ran(asked)
 
 
 def describe_mcp(server: Any) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 import typer
 
@@ -15,6 +14,7 @@ from rlclinic.actions import Action
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
 from rlclinic.serve.mcp.replies import find_call
+from tests.serve.mcp.stores import ran
 
 KINDS = ("optimize", "sensitivity")
 """What the name of a study stands for."""
@@ -51,7 +51,7 @@ def tools() -> dict[str, Any]:
         async with Client(build(Store("nowhere"), Settings(local=True))) as client:
             return {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
 
-    return anyio.run(listed)
+    return ran(listed)
 
 
 ACTIONS = dict(written())

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from mcp import Client
 from starlette.testclient import TestClient
@@ -33,6 +32,7 @@ from rlclinic.serve.http.settings import Settings
 from rlclinic.serve.mcp.server import build
 from rlclinic.serve.mcp.settings import Settings as McpSettings
 from rlclinic.treatment.trial.outcomes import observe
+from tests.serve.mcp.stores import ran
 
 EVALUATION, TRAINING = "val/roll/ep_rew_mean", "train/roll/ep_rew_mean"
 BUDGET = 10_000
@@ -83,7 +83,7 @@ def ask_for_verdicts(root: Path, group: Group) -> dict[str, str]:
         "HTTP list": listed["verdict"],
         "HTTP group": over_http["verdict"],
         "HTTP diagnosis": diagnosed["verdict"],
-        "MCP": anyio.run(over_mcp)["verdict"],
+        "MCP": ran(over_mcp)["verdict"],
     }
 
 

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from rlclinic.errors import ConfigError
 from rlclinic.ops import operations
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
+from tests.serve.mcp.stores import ran
 
 MODULE = '''
 from pathlib import Path
@@ -106,7 +108,6 @@ def test_it_is_a_route_that_takes_what_may_come_from_elsewhere_and_nothing_else(
 
 
 def test_it_is_a_tool_with_arguments_from_its_request(store: Path) -> None:
-    import anyio
     from mcp import Client
 
     from rlclinic.serve.mcp.server import build
@@ -117,12 +118,12 @@ def test_it_is_a_tool_with_arguments_from_its_request(store: Path) -> None:
             listed = {tool.name: tool.input_schema["properties"] for tool in (await client.list_tools()).tools}
             return listed, (await client.call_tool("count_runs", {"factor": 2})).structured_content
 
-    listed, answer = anyio.run(asked, False)
+    listed, answer = ran(partial(asked, False))
     assert set(listed["count_runs"]) == {"factor", "label"}  # type: ignore[call-overload]
     assert isinstance(answer, dict)
     assert answer["count"] == 6
     assert "mark_runs" in listed
-    assert "mark_runs" not in anyio.run(asked, True)[0]
+    assert "mark_runs" not in ran(partial(asked, True))[0]
 
 
 def test_what_changes_something_is_written_into_the_audit_log(store: Path) -> None:
