@@ -91,7 +91,12 @@ def find_algorithm(text: object) -> str | None:
 def infer_algorithm_from_tags(names: Collection[str]) -> str | None:
     """The algorithm that SB3, CleanRL or RLlib writes such tags for; None if several do."""
     for algo, tag in (
-        *(("ppo", "train/clip_fraction"), ("ppo", "losses/clipfrac"), ("trpo", "train/is_line_search_success")),
+        *(
+            ("ppo", "train/clip_fraction"),
+            ("ppo", "losses/clipfrac"),
+            ("ppo", "train/fraction_clipped"),
+            ("trpo", "train/is_line_search_success"),
+        ),
         *(("dqn", "rollout/exploration_rate"), ("dqn", "losses/td_loss"), ("sac", "train/ent_coef"), ("sac", "losses/alpha")),
         *(("a2c", "train/policy_loss"), ("ppo", "train/policy_gradient_loss"), ("td3", "train/critic_loss")),
         *(("sac", "learners/default_policy/alpha_value"), ("dqn", "learners/default_policy/qf_loss")),

@@ -310,6 +310,7 @@ SAMPLE_FACTORY: Final = Framework("Sample Factory", "sample_factory", parse_tabl
     train/roll/ep_len_mean | len/len
     train/loss/policy | train/policy_loss
     train/loss/value | train/value_loss | / algo.vf_coef
+    train/loss/total | train/loss
     train/metrics/entropy | train/entropy
     train/metrics/kl_divergence | train/kl_divergence
     train/metrics/clip_fraction | train/fraction_clipped

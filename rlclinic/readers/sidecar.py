@@ -17,6 +17,8 @@ _STEMS: Final = ("params", "config", "args", "hparams", "hyperparameters", "hype
 _SUFFIXES: Final = (".json", ".yaml", ".yml")
 FILES: Final = tuple(stem + suffix for stem in _STEMS for suffix in _SUFFIXES)
 """Not logs, whatever their suffix says."""
+SUMMARY: Final = ".summary"
+"""Where Sample Factory puts events, by number of the policy, below the folder that has the settings."""
 _PLACES: Final = (".", ".hydra", "files")
 _AGENT: Final = "agent.yaml"
 """Isaac Lab's settings of the learner, in `params/`."""
@@ -54,7 +56,7 @@ def add_settings(history: History) -> History:
     """A history with the settings that lie beside its log, where it does not have them itself."""
     if history.path is None or history.source in ("rlclinic", "gymnasium-solver"):
         return history
-    folder = history.path if history.path.is_dir() else history.path.parent
+    folder = find_run_folder(history.path if history.path.is_dir() else history.path.parent)
     history = _add_ending(history, folder / rllib.ERROR) if history.source == "rllib" else history
     settings, path = find_settings(folder)
     if path is None:
@@ -66,6 +68,11 @@ def add_settings(history: History) -> History:
         known.setdefault("algo.name", algo)
     new = len(known) - len(history.settings)
     return _fill(history, known, f"{new} settings from {path.relative_to(folder)}, which lies beside it") if new else history
+
+
+def find_run_folder(folder: Path) -> Path:
+    """The folder of the run whose events lie here: two above, where Sample Factory wrote them."""
+    return folder.parents[1] if folder.parent.name == SUMMARY and len(folder.parents) > 1 else folder
 
 
 def find_settings(folder: Path) -> tuple[Settings, Path | None]:
@@ -158,6 +165,8 @@ def translate(raw: Mapping[str, Any]) -> Settings:
     ]
     hints = [*(flat.get(key, "") for key in _ALGORITHMS), *sections]
     named = next((algo for hint in hints if (algo := hyperparameters.find_algorithm(hint)) is not None), None)
+    if named == "appo" and "ppo_clip_ratio" in flat and not flat.get("with_vtrace"):
+        named = "ppo"  # Sample Factory's name for PPO whose rollouts may be a few updates old
     return found | ({"algo.name": named} if named else {})
 
 
@@ -165,6 +174,8 @@ def _add_sizes(found: Settings, flat: Mapping[str, Any]) -> None:
     """What skrl, rsl_rl, TorchRL and Sample Factory say by other numbers: envs, minibatches, budgets."""
     if (workers := whole(flat.get("num_workers"))) and (each := whole(flat.get("num_envs_per_worker"))):
         found.setdefault("env.n_envs", workers * each)
+        if (batches := whole(flat.get("num_batches_per_epoch"))) and (size := whole(found.get("algo.batch_size"))):
+            found["algo.n_steps"] = max(batches * size // (workers * each), 1)  # learned from at once, whatever the rollouts' length
     if frames := whole(flat.get("frames_per_batch")):
         found.setdefault("algo.n_steps", max(frames // max(whole(found.get("env.n_envs")) or 1, 1), 1))
     envs, steps = whole(found.get("env.n_envs")) or 0, whole(found.get("algo.n_steps")) or 0

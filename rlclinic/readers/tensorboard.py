@@ -70,7 +70,7 @@ def find_folders(path: Path) -> dict[Path, list[Path]]:
     runs: dict[Path, list[Path]] = {}
     for count, (root, below, names) in enumerate(os.walk(path)):
         folder = Path(root)
-        below[:] = sorted(name for name in below if not name.startswith("."))
+        below[:] = sorted(name for name in below if not name.startswith(".") or name == sidecar.SUMMARY)
         if len(folder.relative_to(path).parts) >= MAX_DEPTH or count > MAX_FOLDERS:
             below.clear()
         files = [folder / name for name in sorted(names) if tfevents.NAME in name]
@@ -128,7 +128,7 @@ def read_run(folder: Path, files: list[Path], options: Options, *, required: boo
     if len(files) > 1:
         events.notes.insert(0, f"{len(files)} event files of {folder.name} were joined")
     made = tagged_logs.make_history(
-        folder.name, "tensorboard", folder, events.raw_log, settings, options, notes=notes, last_notes=events.notes
+        sidecar.find_run_folder(folder).name, "tensorboard", folder, events.raw_log, settings, options, notes=notes, last_notes=events.notes
     )
     if required and not made.series:
         raise _make_error(folder, [made], names)

@@ -61,10 +61,11 @@ def make_history(
     if framework is not None:
         raw_log.leave_out(framework.left_out)
     if framework is not None and framework.needs_settings:
-        beside, file = sidecar.find_settings(folder)
+        run_folder = sidecar.find_run_folder(folder)
+        beside, file = sidecar.find_settings(run_folder)
         settings = {**beside, **settings}
         if file is not None:
-            said.append(f"{len(beside)} settings from {file.relative_to(folder)}, which lies beside it")
+            said.append(f"{len(beside)} settings from {file.relative_to(run_folder)}, which lies beside it")
     above = (folder.name, folder.name.rsplit("_", 1)[-1], *(parent.name for parent in list(folder.parents)[:2]))
     algo = hyperparameters.check_algorithm(histories.find_algorithm(settings.get("algo.name"), *above), names)
     if framework is metric_aliases.TIANSHOU:

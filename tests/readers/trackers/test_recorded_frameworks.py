@@ -23,6 +23,7 @@ FAULTS = [
     ("torchrl/ppo_rate", "ppo_rate", "learning-rate-too-high"),
     ("torchrl/ppo_discount", "ppo_discount", "discount-too-low"),
     ("rsl_rl", "rate", "learning-rate-too-high"),
+    ("sample_factory", "rate", "learning-rate-too-high"),
 ]
 SOUND = [
     ("wandb", "healthy"),
@@ -36,6 +37,7 @@ SOUND = [
     ("skrl", "dqn_healthy"),
     ("torchrl/ppo_healthy", "ppo_healthy"),
     ("rsl_rl", "healthy"),
+    ("sample_factory/healthy", "healthy"),
 ]
 CALM = ("nothing wrong", "cannot tell", "symptom")
 
@@ -127,6 +129,31 @@ def test_skrls_steps_of_all_envs_become_env_steps_by_the_settings_beside_it(samp
         "algo.gamma": 0.98,
     }
     assert {key: found.settings[key] for key in wanted} == wanted
+
+
+def test_sample_factorys_hidden_events_are_read_with_the_settings_two_folders_above(samples: Path) -> None:
+    found = find(samples, "sample_factory", "healthy")
+    assert (found.source, found.algo, found.env_id, found.env_steps, found.max_env_steps) == (
+        "sample_factory",
+        "ppo",
+        "CartPole-v1",
+        20_480,
+        20_000,
+    )
+    wanted = {"env.n_envs": 8, "algo.n_steps": 128, "algo.batch_size": 256, "algo.n_epochs": 4, "algo.clip_range": 0.1, "algo.gamma": 0.98}
+    assert {key: found.settings[key] for key in wanted} == wanted
+    assert {RETURN, "train/roll/ep_len_mean", "train/loss/value", "train/metrics/kl_divergence", "train/metrics/clip_fraction"} <= set(
+        found.series
+    )
+    alone = find(samples, "sample_factory/healthy/.summary/0", "healthy")
+    assert (alone.algo, alone.settings) == (found.algo, found.settings)
+
+
+def test_with_v_trace_sample_factorys_appo_is_not_called_ppo(samples: Path, tmp_path: Path) -> None:
+    shutil.copytree(samples / "sample_factory" / "healthy", tmp_path / "run")
+    config = tmp_path / "run" / "config.json"
+    config.write_text(config.read_text().replace('"with_vtrace": false', '"with_vtrace": true'))
+    assert find(tmp_path, "run", "run").algo == "appo"
 
 
 def test_a_deviation_that_a_discrete_policy_of_skrl_does_not_have_is_no_broken_number(samples: Path) -> None:
