@@ -126,6 +126,8 @@ class RunWriter:
         self._status = replace(self._status, state=state, env_steps=int(env_steps), heartbeat=time.time(), **(self._pending | more))
         self._pending = {}
         self._status_waits = True
+        if state in status_file.FINAL:
+            self.flush()  # who reads that a run has ended finds all of its rows, also if this process is killed right after
         if changed or state in status_file.FINAL or time.monotonic() - self._status_written > self._status_seconds:
             self._write_status()
 

@@ -289,6 +289,20 @@ def test_a_status_keeps_what_was_reported_before_and_names_the_process(run: Run)
     assert found.started is not None
 
 
+def test_a_run_that_says_it_has_ended_has_all_of_its_rows_on_the_disk(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is killed between the two would leave a finished run without its end."""
+    rows_when_said = []
+    write = status_file.write
+    monkeypatch.setattr(
+        status_file, "write", lambda path, status: (rows_when_said.append((status.state, text(run).count("\n"))), write(path, status))
+    )
+    with RunWriter(run.path, COLUMNS) as out:
+        out.row({"total_timesteps": 10})
+        out.row({"total_timesteps": 20})
+        out.status("finished", 20)
+    assert rows_when_said[-1] == ("finished", 3)
+
+
 def test_a_running_status_is_replaced_twice_a_second_and_changes_at_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(writer.time, "monotonic", lambda: now)
