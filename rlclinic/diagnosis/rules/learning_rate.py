@@ -1,6 +1,7 @@
 """The learning rate and its schedule."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -13,6 +14,7 @@ from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, cause, change, d
 from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
 from rlclinic.diagnosis.signals.off_policy import OFF_POLICY
+from rlclinic.runs.history import History, Series
 
 WITH_SCHEDULES: Final = ("rlclinic", "sb3", "gymnasium-solver")
 """Sources that write schedules down; the settings of others are numbers, with or without a schedule on top."""
@@ -241,6 +243,7 @@ cause(
     certain=True,
     causes=["schedule-not-followed"],
     bad=lambda: cases.unsolved({"train/hp/learning_rate": 0.001}),
+    good=[lambda: _short_run_of_dqn()],
 )
 def schedule_not_followed(case: Case) -> Iterator[Finding]:
     """A hyperparameter that was applied is not the one that its schedule asks for.
@@ -263,8 +266,9 @@ def schedule_not_followed(case: Case) -> Iterator[Finding]:
         scale = max(float(np.abs(planned).max()), 1e-12)
         if case.history.source not in WITH_SCHEDULES and np.ptp(planned) == 0 and _falls_from(logged.values, float(planned[0])):
             continue  # only where the rate begins was written down: that it falls from there is its schedule
-        # A row's value was applied at the start of its iteration, one rollout before the row's env step.
-        slack = 2.5 * (case.rollout or 0) / max(float(case.budget or 1), 1.0) + 0.02
+        # A row's value was applied at the start of its iteration, one rollout or one row before the row's env step.
+        before = max(2.5 * (case.rollout or 0), 1.5 * float(np.median(np.diff(logged.steps))))
+        slack = before / max(float(case.budget or 1), 1.0) + 0.02
         off = np.abs(logged.values - planned) / scale
         share = float((off > slack).mean())
         if share > 0.3:
@@ -273,6 +277,16 @@ def schedule_not_followed(case: Case) -> Iterator[Finding]:
             text = f"{name} was {say(real)} at {say(float(logged.steps[worst]))} env steps; planned: {say(wanted)}"
             proof = evidence(applied(name), text, *case.span, share=share, largest=float(off[worst]))
             yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(proof,))
+
+
+def _short_run_of_dqn() -> History:
+    """3,000 env steps, a row every 64 of them: each has the rate of the row before, which is 2 % of the budget away."""
+    steps = np.arange(64.0, 3_009.0, 64.0)
+    schedule = {"schedule": "linear", "start": 0.002, "end": 0.0001}
+    applied_rates = 0.002 - 0.0019 * (steps - 64.0) / 3_000.0
+    run = cases.q_learner(settings={"algo.learning_rate": schedule})
+    rates = Series(steps, applied_rates, applied("learning_rate"))
+    return replace(run, max_env_steps=3_000, series={**run.series, rates.name: rates})
 
 
 def _falls_from(values: NDArray[np.float64], start: float) -> bool:

@@ -552,6 +552,7 @@ def advantages_do_not_steer_the_policy(case: Case) -> Iterator[Finding]:
     certain=True,
     causes=["advantage-sign"],
     bad=lambda: cases.unsolved(scaled={"train/sentinel/adv_mean": -1.0}),
+    good=[lambda: cases.unsolved(scaled={"train/sentinel/adv_mean": -1.0}, settings={"bonus.kind": "rnd"})],
 )
 def advantages_are_not_targets_minus_values(case: Case) -> Iterator[Finding]:
     """Advantages and value targets contradict each other.
@@ -563,8 +564,10 @@ def advantages_are_not_targets_minus_values(case: Case) -> Iterator[Finding]:
     that of a random policy, while every other number looks healthy.
 
     ## When it is fine
-    Algorithms whose targets are computed in another way than their advantages.
+    Algorithms whose targets are computed in another way than their advantages; a bonus, whose advantages come from a critic of its own.
     """
+    if case.setting("bonus.kind"):
+        return
     advantage, target, value = (case.history.series[sentinel(name)] for name in ("adv_mean", "return_mean", "value_mean"))
     if not len(advantage.values) == len(target.values) == len(value.values) or len(value.values) < 4:
         return
