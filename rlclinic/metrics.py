@@ -331,12 +331,19 @@ _OFFLINE = _table("train/sentinel/", "up to 1,024 recorded transitions, about 40
     q_policy_gain | return | Values of the policy's actions minus those of recorded ones: large, they are of actions nobody tried.
     data_value | return | Mean discounted return that really came after those recorded steps whose future is known.
     loss_held_out | - | The same on episodes that are held out: far above `loss_data`, actions are learned by heart.
+    online | 0 or 1 | Whether a run that began on recorded data acts by now (data.then_online). | the row's last iteration
+    switch_return | return | The evaluation at which it began to act. | one evaluation
+    switch_lowest | return | The lowest evaluation since then, until one was as good as that again. | evaluations
+    switch_dip | share | How far that lies below, as a share of what had been learned above a random policy. | evaluations
+    switch_regained_at | steps | When an evaluation was as good again; blank while none was. | evaluations
 """)  # fmt: skip
 
 _OFFLINE_SEEN = _table("train/", MEAN, """
     metrics/advantage | return | How much better recorded actions are than what the state is valued at (IQL), or than the policy's (AWAC).
     metrics/weight_capped | share | Share of recorded actions whose weight is cut at weight_cap: beyond a fifth, advantages no longer count.
     metrics/weight_ess | share | Share of the batch that counts as if all weighed the same: near 0, a few actions are imitated.
+    metrics/at_floor | share | Cal-QL: share of the policy's actions that are worth less than what the data's own policy earns.
+    metrics/critic_spread | return | RLPD: the highest of the critics' values minus the lowest, of the same action.
     metrics/cql_gap | return | CQL: soft maximum of values over all actions minus the recorded action's: what the penalty charges.
     hp/cql_multiplier | - | CQL: what a unit of the gap costs. | the value applied
     hp/bc_alpha | - | TD3+BC: how much values count against imitation. | the value applied

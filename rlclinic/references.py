@@ -385,6 +385,14 @@ _ALL: Final = (
         "https://arxiv.org/abs/2204.05618",
     ),
     Reference(
+        "nakamoto2023calql",
+        "M. Nakamoto et al.",
+        2023,
+        "Cal-QL: calibrated offline RL pre-training for efficient online fine-tuning",
+        "NeurIPS",
+        "https://arxiv.org/abs/2303.05479",
+    ),
+    Reference(
         "ball2023rlpd",
         "P. J. Ball et al.",
         2023,

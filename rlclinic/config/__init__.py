@@ -20,7 +20,16 @@ from rlclinic.config.files import Available, Loaded, available, load
 from rlclinic.config.imitation import DAggerConfig, EnsembleDAggerConfig, ImitationConfig, SafeDAggerConfig, ThriftyDAggerConfig
 from rlclinic.config.network import EncoderSettings, NetConfig
 from rlclinic.config.off_policy import DDPGConfig, DQNConfig, OffPolicySettings, SACConfig, TD3Config
-from rlclinic.config.offline import AWACConfig, BCConfig, CQLConfig, IQLConfig, OfflineSettings, TD3BCConfig
+from rlclinic.config.offline import (
+    AWACConfig,
+    BCConfig,
+    CalQLConfig,
+    CQLConfig,
+    IQLConfig,
+    OfflineSettings,
+    RLPDConfig,
+    TD3BCConfig,
+)
 from rlclinic.config.overrides import set_values
 from rlclinic.config.records import from_record, to_record
 from rlclinic.config.run import RunConfig
@@ -37,6 +46,7 @@ __all__ = [
     "BCConfig",
     "BonusConfig",
     "CQLConfig",
+    "CalQLConfig",
     "Config",
     "DAggerConfig",
     "DDPGConfig",
@@ -57,6 +67,7 @@ __all__ = [
     "OnPolicySettings",
     "PPOConfig",
     "QLearningConfig",
+    "RLPDConfig",
     "ReinforceConfig",
     "RunConfig",
     "SACConfig",

@@ -25,7 +25,16 @@ from pydantic_core import InitErrorDetails
 from rlclinic import plugins
 from rlclinic.config.imitation import DAggerConfig, EnsembleDAggerConfig, ImitationConfig, SafeDAggerConfig, ThriftyDAggerConfig
 from rlclinic.config.off_policy import DDPGConfig, DQNConfig, OffPolicySettings, SACConfig, TD3Config
-from rlclinic.config.offline import AWACConfig, BCConfig, CQLConfig, IQLConfig, OfflineSettings, TD3BCConfig
+from rlclinic.config.offline import (
+    AWACConfig,
+    BCConfig,
+    CalQLConfig,
+    CQLConfig,
+    IQLConfig,
+    OfflineSettings,
+    RLPDConfig,
+    TD3BCConfig,
+)
 from rlclinic.config.schedule import Number, Schedule
 from rlclinic.config.schema import Kind, Shape, Strict, flatten, kind_of, read_number
 from rlclinic.config.shared_settings import AdamEps, Gamma, GradientNorm, LearningRate, Momentum, Optimizer, RmsDecay, WeightDecay
@@ -296,7 +305,8 @@ OnPolicyConfig = PPOConfig | A2CConfig | ReinforceConfig | OnPolicySettings
 OffPolicyConfig = DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig | OffPolicySettings | OfflineSettings | ImitationConfig
 AlgoConfig = OnPolicyConfig | OffPolicyConfig
 _OwnOnline = PPOConfig | A2CConfig | ReinforceConfig | DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig
-OwnAlgoConfig = _OwnOnline | BCConfig | TD3BCConfig | IQLConfig | AWACConfig | CQLConfig | ImitationConfig
+_OwnOffline = BCConfig | TD3BCConfig | IQLConfig | AWACConfig | CQLConfig | CalQLConfig | RLPDConfig
+OwnAlgoConfig = _OwnOnline | _OwnOffline | ImitationConfig
 
 ENTRY_POINTS: Final = "rlclinic.algorithms"
 """The group of entry points in which other packages declare algorithms."""
@@ -352,6 +362,8 @@ ALGORITHMS: Final = Algorithms(
         "iql": IQLConfig,
         "awac": AWACConfig,
         "cql": CQLConfig,
+        "cal_ql": CalQLConfig,
+        "rlpd": RLPDConfig,
         "dagger": DAggerConfig,
         "safe_dagger": SafeDAggerConfig,
         "ensemble_dagger": EnsembleDAggerConfig,

@@ -1,8 +1,10 @@
 """Recorded data that a run learns from."""
 
+from typing import Annotated
+
 from pydantic import Field
 
-from rlclinic.config.schema import Real, Strict
+from rlclinic.config.schema import Kind, Real, Shape, Strict
 
 __all__ = ["DataConfig"]
 
@@ -18,3 +20,16 @@ class DataConfig(Strict):
     holdout: Real = Field(0.05, ge=0, lt=1)
     """Share of the episodes that are not learned from: what is learned is measured on them now and then. Whole episodes, the same ones in
     every run; none of fewer than ten. Usual: 0.05-0.1."""
+    # Left out where nobody asked for them: settings from before them stay the same, letter by letter.
+    then_online: Annotated[bool, Kind.SHAPE] = Field(False, exclude_if=lambda value: value is False)
+    """Go on in the environment after offline_steps: from there on a step is an env step, and batches are drawn from the recorded data and
+    from what is collected. `--then-online` sets it."""
+    offline_steps: Annotated[Shape, Field(ge=0)] | None = Field(None, exclude_if=lambda value: value is None)
+    """then_online: gradient steps on the recorded data alone, before the first env step; both count in run.max_env_steps. None: 10,000, and
+    0 for rlpd, which begins in the environment."""
+    recorded_share: Real = Field(0.5, ge=0, lt=1, exclude_if=lambda value: value == 0.5)
+    """then_online: the share of each batch that is recorded. More remembers better what the data knew, less follows what is new. Usual:
+    0.5; 0.25-0.75."""
+    updates_per_step: Annotated[Shape, Field(ge=1)] | None = Field(None, exclude_if=lambda value: value is None)
+    """then_online: gradient steps after each env step. More learns more from each of them and costs in proportion. None: 1, and 4 for
+    rlpd. Usual: 1-20."""

@@ -7,12 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Final, Self
 from pydantic import Field, WrapSerializer, WrapValidator, model_validator
 
 from rlclinic.actions import Change, join_lines
-from rlclinic.config.algorithms import AlgoConfig, OffPolicyConfig, OwnAlgoConfig, PPOConfig, dump_algorithm, numbers, read_algorithm
+from rlclinic.config.algorithms import (
+    ALGORITHMS,
+    AlgoConfig,
+    OffPolicyConfig,
+    OwnAlgoConfig,
+    PPOConfig,
+    dump_algorithm,
+    numbers,
+    read_algorithm,
+)
 from rlclinic.config.bonus import BonusConfig
 from rlclinic.config.data import DataConfig
 from rlclinic.config.environment import EnvConfig, Spec
 from rlclinic.config.network import NetConfig
 from rlclinic.config.off_policy import STRETCH_ENV_STEPS
+from rlclinic.config.offline import OfflineSettings, RLPDConfig
 from rlclinic.config.run import RunConfig
 from rlclinic.config.schedule import Schedule, to_env_steps
 from rlclinic.config.schema import Count, Refusal, Strict
@@ -62,8 +72,16 @@ class Config(Strict):
 
     @property
     def offline(self) -> bool:
-        """Whether it learns from recorded data alone: what is called env steps elsewhere is then gradient steps."""
+        """Whether it learns from recorded data: what is called env steps elsewhere is then gradient steps, up to `online_from`."""
         return self.algo.loop == "offline"
+
+    @property
+    def online_from(self) -> int | None:
+        """The step at which an algorithm that learns from recorded data begins to act, at the end of an iteration; None: it never does."""
+        if not isinstance(self.algo, OfflineSettings) or self.data is None or not self.data.then_online:
+            return None
+        wanted = self.algo.offline_steps if self.data.offline_steps is None else self.data.offline_steps
+        return ceil(wanted / self.rollout_size) * self.rollout_size
 
     @property
     def rollout_size(self) -> int:
@@ -76,7 +94,7 @@ class Config(Strict):
     @property
     def cycle_size(self) -> int:
         """Transitions collected between two updates; offline, where none are, 1."""
-        if self.offline:
+        if self.offline and not (self.data is not None and self.data.then_online):
             return 1
         steps = self.algo.train_freq if isinstance(self.algo, OffPolicyConfig) else self.algo.n_steps
         return self.env.n_envs * steps
@@ -92,6 +110,8 @@ class Config(Strict):
         """Gradient steps that follow each turn of an algorithm with a replay."""
         if not isinstance(self.algo, OffPolicyConfig):
             raise TypeError(f"{self.algo.name} has no replay")
+        if isinstance(self.algo, OfflineSettings) and self.data is not None and self.data.then_online:
+            return self.cycle_size * (self.data.updates_per_step or self.algo.updates_per_step)
         return self.cycle_size if self.algo.gradient_steps == -1 else self.algo.gradient_steps
 
     @property
@@ -100,6 +120,8 @@ class Config(Strict):
         if not isinstance(self.algo, OffPolicyConfig):
             raise TypeError(f"{self.algo.name} has no replay")
         wanted = min(self.algo.buffer_size, self.iterations * self.rollout_size)
+        if self.online_from is not None:
+            wanted = max(self.iterations * self.rollout_size - self.online_from, 1)  # beside recorded data nothing new is forgotten
         return max(1, wanted // self.env.n_envs) * self.env.n_envs
 
     @property
@@ -124,6 +146,7 @@ class Config(Strict):
             *_schedule_problems(self),
             *_combination_problems(self),
             *_bonus_problems(self),
+            *_online_problems(self),
         ]
         if problems:
             raise Refusal(*join_lines(problems))
@@ -290,6 +313,50 @@ def _combination_problems(config: Config) -> Iterator[Problem]:
         )
 
 
+def _online_problems(config: Config) -> Iterator[Problem]:
+    algo, data = config.algo, config.data
+    if not isinstance(algo, OfflineSettings):
+        return
+    if data is None or not data.then_online:
+        if algo.online == "must" and data is not None:
+            yield (
+                f"{algo.name} learns in the environment, with recorded data beside it; data.then_online=false.\n"
+                "  On the data alone nothing would hold its values down.\n  Try: ",
+                Change("data.then_online", True),
+                ", or ",
+                Change("algo.name", "iql"),
+            )
+        return
+    if algo.online == "never":
+        able = [name for name, model in ALGORITHMS.own.items() if issubclass(model, OfflineSettings) and model.online != "never"]
+        yield (
+            f"data.then_online=true, but {algo.name} learns from recorded data alone.\n"
+            "  It has no way of trying anything in an environment.\n  Try: ",
+            Change("algo.name", "cal_ql"),
+            f", or another that goes on ({', '.join(name for name in able if name != 'cal_ql')})",
+        )
+    first = config.online_from or 0
+    if first >= config.run.max_env_steps:
+        yield (
+            f"data.then_online=true, but the first {first:,} steps are on recorded data alone (data.offline_steps), and there are "
+            f"{config.run.max_env_steps:,} (run.max_env_steps).\n  It would never come to act.\n  Try: ",
+            Change("run.max_env_steps", 2 * first),
+            ", or ",
+            Change("data.offline_steps", config.run.max_env_steps // 2),
+        )
+    if isinstance(algo, RLPDConfig) and algo.critic_subset > algo.n_critics:
+        yield (
+            f"algo.critic_subset={algo.critic_subset} of algo.n_critics={algo.n_critics} critics.\n  So many cannot be drawn.\n  Try: ",
+            Change("algo.critic_subset", algo.n_critics),
+        )
+    if isinstance(algo, RLPDConfig) and algo.batch_size < algo.n_critics:
+        yield (
+            f"algo.batch_size={algo.batch_size} is less than algo.n_critics={algo.n_critics}.\n"
+            "  Which critics are asked is drawn with the batch's noise, one number for each.\n  Try: ",
+            Change("algo.batch_size", algo.n_critics),
+        )
+
+
 def _bonus_problems(config: Config) -> Iterator[Problem]:
     bonus, algo = config.bonus, config.algo
     if bonus is None:
@@ -321,12 +388,17 @@ def describe(config: Config) -> dict[str, int | float]:
     gamma = algo.gamma.start if isinstance(algo.gamma, Schedule) else algo.gamma
     evaluations = ceil(run.max_env_steps / run.eval_every_env_steps) if run.eval_every_env_steps else 1
     if config.offline:
-        derived: dict[str, int | float] = {"batch_rows": config.batch_rows, "gradient_steps": config.iterations * config.rollout_size}
+        steps = config.iterations * config.rollout_size
+        alone = steps if config.online_from is None else config.online_from
+        acted = steps - alone
+        updates = alone + (acted // config.cycle_size * config.updates_per_cycle if acted else 0)
+        derived: dict[str, int | float] = {"batch_rows": config.batch_rows, "gradient_steps": updates}
+        derived |= {"env_steps": acted, "online_from": alone} if acted else {}
     else:
         derived = _describe_replay(config) if isinstance(algo, OffPolicyConfig) else _describe_rollouts(config)
         derived["env_steps"] = config.iterations * config.rollout_size
     derived["evaluations"] = evaluations if run.eval_episodes else 0
-    if config.env.frames_per_step is not None and not config.offline:
+    if config.env.frames_per_step is not None and "env_steps" in derived:
         derived["frames"] = derived["env_steps"] * config.env.frames_per_step
     # Without discount the agent looks ahead for ever, which is no number.
     return derived | ({"horizon_steps": 1 / (1 - gamma)} if gamma < 1 else {})

@@ -1,4 +1,4 @@
-"""The settings of algorithms that learn from recorded data alone. A gradient step is their step: they take none in an environment."""
+"""The settings of algorithms that learn from recorded data. A gradient step is their step, until data.then_online sends them to act."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -9,7 +9,7 @@ from rlclinic.config.schedule import Number
 from rlclinic.config.schema import Kind, Real, Shape, Strict
 from rlclinic.config.shared_settings import AdamEps, Gamma, LearningRate, Momentum, Optimizer, RmsDecay, WeightDecay
 
-__all__ = ["AWACConfig", "BCConfig", "CQLConfig", "IQLConfig", "OfflineSettings", "TD3BCConfig"]
+__all__ = ["AWACConfig", "BCConfig", "CQLConfig", "CalQLConfig", "IQLConfig", "OfflineSettings", "RLPDConfig", "TD3BCConfig"]
 
 Critics = Annotated[
     Shape, Field(ge=1, le=8, description="Critics of which the lowest counts. 1 overestimates; more is more cautious. Usual: 2.")
@@ -39,6 +39,12 @@ class OfflineSettings(Strict):
     gradient_steps: ClassVar[int] = 1
     n_step: ClassVar[int] = 1
     optimize_memory_usage: ClassVar[bool] = False
+    online: ClassVar[Literal["never", "can", "must"]] = "never"
+    """Whether it goes on in the environment with data.then_online: its module then has an `explore`."""
+    offline_steps: ClassVar[int] = 10_000
+    """data.offline_steps, where that is none."""
+    updates_per_step: ClassVar[int] = 1
+    """data.updates_per_step, where that is none."""
 
     name: str = ""
     """The algorithm's name: that of its entry point."""
@@ -88,6 +94,7 @@ class TD3BCConfig(OfflineSettings):
 class IQLConfig(OfflineSettings):
     """Implicit Q-learning (Kostrikov et al. 2021, arXiv:2110.06169): values of the better recorded actions, never of others."""
 
+    online: ClassVar[Literal["never", "can", "must"]] = "can"
     name: Literal["iql"] = "iql"
     """The algorithm: iql."""
     tau: Tau = 0.005
@@ -104,6 +111,7 @@ class IQLConfig(OfflineSettings):
 class AWACConfig(OfflineSettings):
     """Advantage-weighted actor-critic (Nair et al. 2020, arXiv:2006.09359): imitation, weighted by how good an action was."""
 
+    online: ClassVar[Literal["never", "can", "must"]] = "can"
     name: Literal["awac"] = "awac"
     """The algorithm: awac."""
     tau: Tau = 0.005
@@ -116,6 +124,9 @@ class AWACConfig(OfflineSettings):
 class CQLConfig(OfflineSettings):
     """Conservative Q-learning (Kumar et al. 2020, arXiv:2006.04779): values of actions that nobody tried are pushed down."""
 
+    calibrated: ClassVar[bool] = False
+    """Whether values are kept from sinking below those of the data's own policy."""
+    online: ClassVar[Literal["never", "can", "must"]] = "can"
     name: Literal["cql"] = "cql"
     """The algorithm: cql."""
     learning_rate: LearningRate = 1e-4
@@ -136,3 +147,39 @@ class CQLConfig(OfflineSettings):
     """Vectors only: the entropy that the policy's temperature aims at; none: minus the number of components. Usual: none."""
     ent_coef_init: Real = Field(1.0, gt=0)
     """Vectors only: where that temperature begins. Usual: 0.1-1."""
+
+
+class CalQLConfig(CQLConfig):
+    """Cal-QL (Nakamoto et al. 2023, arXiv:2303.05479): CQL whose values sink no lower than what the data's own policy earns.
+
+    Values of the right size survive the first steps in the environment, where CQL's are far too low and have to be learned anew.
+    """
+
+    calibrated: ClassVar[bool] = True
+    name: Literal["cal_ql"] = "cal_ql"  # type: ignore[assignment]
+    """The algorithm: cal_ql."""
+
+
+class RLPDConfig(OfflineSettings):
+    """RLPD (Ball et al. 2023, arXiv:2302.02948): SAC in the environment, half of each batch recorded, with many normalized critics."""
+
+    online: ClassVar[Literal["never", "can", "must"]] = "must"
+    offline_steps: ClassVar[int] = 0
+    updates_per_step: ClassVar[int] = 4
+    name: Literal["rlpd"] = "rlpd"
+    """The algorithm: rlpd."""
+    tau: Tau = 0.005
+    n_critics: Shape = Field(10, ge=1, le=32)
+    """Critics side by side. More are steadier under many gradient steps a step, and cost in proportion. Usual: 2-10."""
+    critic_subset: Shape = Field(2, ge=1)
+    """How many of them, drawn anew for every gradient step, are asked for a target; the lowest counts. 1 is the boldest. Usual: 1-2."""
+    critic_layer_norm: Annotated[bool, Kind.SHAPE] = True
+    """Normalize the critics' hidden layers: their values then cannot run away where there is no data. Usual: true."""
+    policy_delay: Shape = Field(4, ge=1)
+    """Gradient steps of the critics per step of the actor and its temperature. Usual: data.updates_per_step."""
+    target_entropy: Annotated[Number | None, Kind.NUMBER] = None
+    """The entropy that the temperature aims at; none: minus the number of components. Usual: none, or half of that."""
+    ent_coef_init: Real = Field(1.0, gt=0)
+    """Where the temperature begins. Usual: 0.1-1."""
+    backup_entropy: Annotated[bool, Kind.SHAPE] = True
+    """Whether a target counts the entropy of what follows, as SAC's does. Usual: true; false for sparse rewards."""

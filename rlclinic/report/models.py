@@ -506,6 +506,10 @@ class LiveMember(ResultPart):
     """It reached the threshold, and ended clearly below it; None: not known."""
     success_rate: float | None = None
     """Of the last evaluation, before the first one of training; None where the environment reports no success."""
+    online: bool | None = None
+    """Whether a run that begins on recorded data acts by now; None: a run that does only one of the two."""
+    switch_dip: float | None = None
+    """What its first steps in the environment cost, as a share of what it had learned above a random policy; None: not measured."""
 
 
 class SeedOutlook(ResultPart):

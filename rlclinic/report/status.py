@@ -22,8 +22,19 @@ def describe_live_group(group: LiveGroup) -> list[Block]:
         ("likely", outlook.cause or ""),
         ("watch", outlook.watch or ""),
     ]
+    if switched := describe_switch(group):
+        rows.insert(1, ("switch", switched))
     commands = [("type", outlook.command)] if outlook.command else []
     return [*blocks, Rows([row for row in rows if row[1]]), Commands(commands)]
+
+
+def describe_switch(group: LiveGroup) -> str:
+    """What going from recorded data to the environment cost; empty where nobody has done it, or nothing is known yet."""
+    dips = [member.switch_dip for member in group.members if member.online and member.switch_dip is not None]
+    if not dips:
+        return ""
+    worst = f", at worst {percent(max(dips))}" if len(dips) > 1 else ""
+    return f"going online cost {percent(sum(dips) / len(dips))} of what was learned above a random policy{worst}"
 
 
 def list_members(group: LiveGroup) -> Table:
@@ -43,7 +54,8 @@ def list_members(group: LiveGroup) -> Table:
 def header(group: LiveGroup) -> str:
     """g7k2 · LunarLander-v3:ppo · 4 seeds · 412,000/1,000,000 env steps · 2,950 steps/s · 3 min 20 s left."""
     budget = f"/{count(group.max_env_steps)}" if group.max_env_steps else ""
-    parts = [group.id, group.name, plural(len(group.members), "seed"), f"{count(group.env_steps)}{budget} {step_unit(group.name)}"]
+    unit = step_unit(group.name) if all(member.online is None for member in group.members) else "gradient and env steps"
+    parts = [group.id, group.name, plural(len(group.members), "seed"), f"{count(group.env_steps)}{budget} {unit}"]
     if group.state in ("running", "queued"):
         parts += [f"{count(group.steps_per_second)} steps/s"] if group.steps_per_second else []
         parts += [f"{duration(group.eta_seconds)} left"] if group.eta_seconds else []

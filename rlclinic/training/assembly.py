@@ -203,7 +203,7 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
         )
         if config.offline:
             _give_data(cohort)
-        elif isinstance(plan, off_policy.Plan) and config.algo.loop != "imitation":
+        if isinstance(plan, off_policy.Plan) and remembers(config):
             _give_memory(cohort, plan)
         _go_on(cohort, starts)
         _say_what_was_chosen(cohort, choice)
@@ -224,6 +224,11 @@ def _corrections(members: list[Member], start: Start, env: VecEnv) -> list[str]:
     return sorted(members[0].run.corrections)
 
 
+def remembers(config: Config) -> bool:
+    """Whether what is done in the environment goes into a replay."""
+    return config.algo.loop == "off_policy" or config.online_from is not None
+
+
 def _give_memory(cohort: Cohort, plan: off_policy.Plan) -> None:
     """A replay, and the engine that has one inside its graph."""
     cohort.memory = replay_assembly.memory_for(plan, len(cohort.members), cohort.device)
@@ -238,7 +243,7 @@ def _give_data(cohort: Cohort) -> None:
     assert isinstance(plan, off_policy.Plan)
     assert isinstance(learner, off_policy.Learner)
     data = cohort.data = recorded.load(cohort.config, cohort.env, cohort.device)
-    if cohort.device.type == "cuda" and data.rewards.is_cuda:
+    if cohort.device.type == "cuda" and data.rewards.is_cuda and cohort.config.online_from is None:
         cohort.engine = CapturedOffline()
     for member in cohort.members:
         known = (member.run.record.get("recorded") or {}).get("fingerprint")
@@ -381,6 +386,7 @@ def _member(run: Run, start: Start, config: Config) -> Member:
         return member
     member.best_eval, member.eval_mean, member.reached_at = (found.state[name] for name in ("best_eval", "eval_mean", "reached_at"))
     member.success_rate = found.state.get("success_rate")
+    member.switch = dict(found.state.get("switch") or {})
     if how == "resume":
         member.eval_env_steps = run.status.eval_env_steps or 0
         files.mend(run.path, found)
@@ -402,7 +408,7 @@ def _go_on(cohort: Cohort, starts: list[Start]) -> None:
         _remember(cohort, starts, exact=False)
         return
     cohort.iteration, cohort.env_steps = int(found[0].state["iteration"]), found[0].env_steps
-    if cohort.data is not None:
+    if cohort.data is not None and cohort.memory is None:
         # Nobody has acted: there is nothing to put back.
         cohort.position = Position(cohort.env.reset(), cohort.env.action_mask)
         _say(cohort, f"{how} from gradient step {cohort.env_steps}, exactly where it was")
@@ -415,8 +421,9 @@ def _go_on(cohort: Cohort, starts: list[Start]) -> None:
         cohort.learner, cohort.position, exact = snapshot.place(found, cohort.learner, cohort.env, cohort.episodes)
     _remember(cohort, starts, exact=exact)
     why = "they cannot be saved" if not cohort.env.exact else "they are others, or more or fewer, than before"
+    unit = "gradient" if cohort.config.online_from is not None and cohort.env_steps <= cohort.config.online_from else "env"
     kind = "exactly where it was" if exact else f"with environments started anew ({why}), so not bit for bit"
-    _say(cohort, f"{how} from env step {cohort.env_steps}, {kind}")
+    _say(cohort, f"{how} from {unit} step {cohort.env_steps}, {kind}")
 
 
 def _remember(cohort: Cohort, starts: list[Start], *, exact: bool) -> None:
@@ -428,6 +435,8 @@ def _remember(cohort: Cohort, starts: list[Start], *, exact: bool) -> None:
     if memory is None or before is None:
         return
     saved = [start.found.replay for start in starts if start.found is not None]
+    if cohort.config.online_from is not None and (cohort.env_steps <= cohort.config.online_from or _stored_nothing(saved)):
+        return  # nobody had acted yet
     reason = _other_task(before, cohort.config) or replay_files.objection(memory, saved, before.env.n_envs)
     if reason is None:
         there = [replay_files.fit(each, memory.shape, before.env.n_envs) for each in saved if each is not None]
@@ -446,6 +455,11 @@ def _remember(cohort: Cohort, starts: list[Start], *, exact: bool) -> None:
         cohort.refill_until = cohort.env_steps + wanted
         text += f", and learning waits for {wanted} env steps"
     _say(cohort, text)
+
+
+def _stored_nothing(saved: list[replay_files.Remembered | None]) -> bool:
+    """Whether replays were saved before the first transition."""
+    return all(each is not None and not each.stored for each in saved)
 
 
 def _other_task(before: Config, now: Config) -> str | None:

@@ -66,8 +66,9 @@ def _move(cohort: Cohort, live: list[int]) -> None:
     if cohort.asking is not None:
         cohort.asking.expert.close()
         cohort.asking = None  # begun anew by those who stay
-    elif isinstance(plan, off_policy.Plan) and cohort.data is None:
+    elif isinstance(plan, off_policy.Plan) and cohort.memory is not None:
         memory = replay_assembly.memory_for(plan, len(live), cohort.device)
-        replay_files.put(memory, [each.replay for each in found if each.replay is not None])
+        if cohort.memory.stored:
+            replay_files.put(memory, [each.replay for each in found if each.replay is not None])
         cohort.memory = memory
     cohort.engine = CapturedReplay(compiles=engine.compiles, tf32=engine.tf32) if isinstance(engine, CapturedReplay) else type(engine)()

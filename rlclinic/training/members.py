@@ -47,6 +47,8 @@ class Member:
     """Whether its expert was asked as often as it may be."""
     eval_env_steps: int = 0
     """Env steps of its evaluations, those before a resume too."""
+    switch: dict[str, float] = field(default_factory=dict)
+    """The evaluation at which it went from recorded data to the environment, the lowest one before it was regained, and when that was."""
     baseline: dict[str, float] = field(default_factory=dict)
     """What a random policy gets in this run's environment; empty where it could not be measured."""
     events: EventFile | None = None
@@ -82,6 +84,25 @@ class Member:
         except RunError:
             # The disk that refused a row refuses its last words too; somebody may still read what the process prints.
             print(f"{self.run.id}: {text}", file=sys.stderr)
+
+    def measure_switch(self, env_steps: int, online_from: int) -> None:
+        """Take in an evaluation, for the dip when a policy of recorded data begins to learn from what it does itself."""
+        assert self.eval_mean is not None
+        if env_steps == online_from:
+            self.switch = {"switch_return": self.eval_mean, "switch_lowest": self.eval_mean}
+        elif self.switch and "switch_regained_at" not in self.switch:
+            self.switch["switch_lowest"] = min(self.switch["switch_lowest"], self.eval_mean)
+            if self.eval_mean >= self.switch["switch_return"]:
+                self.switch["switch_regained_at"] = env_steps
+
+    def describe_switch(self, env_steps: int, online_from: int) -> dict[str, float]:
+        """The columns of a row: whether it acts, and the dip as a share of what had been learned above a random policy."""
+        found = {"online": float(env_steps > online_from), **self.switch}
+        if self.switch:
+            before, random = self.switch["switch_return"], self.baseline.get("random_return")
+            learned = before - random if random is not None and before > random else abs(before)
+            found["switch_dip"] = (before - self.switch["switch_lowest"]) / max(learned, 1e-9)
+        return found
 
     def is_lost(self) -> bool | None:
         """Whether it reached the threshold and lost it again, by the rows that are on disk; None if it never got there."""

@@ -35,6 +35,11 @@ def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECT
         _check_imitation(config, env)
     else:
         _check_spaces(config, env, module)
+    if config.online_from is not None and env.skips:
+        raise ConfigError(
+            f"{config.env.id} resets in a step of its own, in which nothing is done that could be learned from.\n"
+            "  data.then_online would store it as a transition.\n  Train with one env object each"
+        )
     if algo.name == "q_learning":
         _check_table(config, env)
     made = module.build_networks(config, int(torch.Size(env.obs_shape).numel()), env)

@@ -20,6 +20,8 @@ METRICS: Final = ("kl_divergence", "clip_fraction", "explained_variance", "entro
 GRAD_NORMS: Final = ("all", "actor_head", "critic_head", "trunk")
 GRAD_QUANTILES: Final = ("p50", "p95", "max", "clipped")
 VALIDATION: Final = ("ep_rew_mean", "ep_rew_std", "ep_rew_min", "ep_len_mean", "success_rate")
+SWITCH: Final = ("online", "switch_return", "switch_lowest", "switch_dip", "switch_regained_at")
+"""Of runs that go from recorded data to the environment (see Member.describe_switch)."""
 PHASES: Final = ("env", "act", "learn", "sentinels", "eval", "write")
 ROW_ENV_STEPS: Final = 250
 """Iterations shorter than this share a row."""
@@ -97,12 +99,14 @@ def _replay_columns(config: Config) -> list[str]:
 
 
 def _offline_columns(config: Config) -> list[str]:
-    """As with a replay, without what only acting has: episodes of training, and what an environment said in them."""
+    """As with a replay. What only acting has (episodes of training, what an environment said in them) where it goes on in one."""
     algorithm = find_off_policy(config.algo.name)
     values = hasattr(algorithm, "q_values")
     own = [f"train/{name.replace('grad_norm/', 'metrics/grad_norm/')}" for name in algorithm.COLUMNS]
+    acts = config.online_from is not None
     return [
         *COUNTERS,
+        *(_roll(config) if acts else ()),
         *(name for name in own if name.startswith("train/loss/")),
         *(f"train/metrics/{name}" for name in (("q_mean", "q_min", "q_max") if values else ())),
         *(name for name in own if not name.startswith(("train/loss/", "train/hp/"))),
@@ -113,6 +117,8 @@ def _offline_columns(config: Config) -> list[str]:
         *(f"train/hp/{name}" for name in numbers(config.algo)),
         *(name for name in own if name.startswith("train/hp/")),
         *offline_sentinels.columns(values),
+        *(on_policy_sentinels.PREFIX + name for name in (SWITCH if acts else ())),
+        *(info_columns.columns(config.env) if acts else ()),
     ]
 
 

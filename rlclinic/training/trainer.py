@@ -86,6 +86,8 @@ def train(session: Session) -> None:
         cohort.retire()
         final = cohort.env_steps + config.rollout_size >= config.run.max_env_steps
         due = {what: final or crosses(session, every) for what, every in schedule(config, row_every if cohort.is_large else None).items()}
+        if cohort.env_steps + config.rollout_size == config.online_from:
+            due |= dict.fromkeys(("eval", "checkpoint"), True)  # what the environment's first steps will be measured against
         row_due = any(due.values()) or (cohort.iteration + 1) % row_every == 0
         # A policy that has learned nothing still tries everything: its transitions say the most about the environment.
         due["testimony"] |= row_due and cohort.iteration < row_every
@@ -213,6 +215,8 @@ def evaluate(session: Session) -> Evaluation | None:
             if member.improved:
                 member.best_eval = member.eval_mean
             member.success_rate = result.success_rate(index)
+            if (first := cohort.config.online_from) is not None:
+                member.measure_switch(cohort.env_steps, first)
             goal = make_goal(member.config.env.id, member.config.spec.threshold, member.config.spec.success)
             if member.reached_at is None and goal.is_passed(member.eval_mean, member.success_rate):
                 member.reached_at = cohort.env_steps
@@ -264,6 +268,9 @@ def contents(cohort: Cohort, pending: PendingRow, evaluated: Evaluation | None, 
     cells |= summaries(cohort, pending) | pending.sentinel_cells()
     cells |= {on_policy_sentinels.PREFIX + name: each for name, each in rows.by_column([member.baseline for member in members]).items()}
     cells |= {f"train/hp/{name}": each for name, each in rows.by_column(pending.numbers).items()}
+    if (first := cohort.config.online_from) is not None:
+        switch = rows.by_column([member.describe_switch(pending.env_steps, first) for member in members])
+        cells |= {on_policy_sentinels.PREFIX + name: each for name, each in switch.items()}
     if (said := getattr(cohort.env, "info", None)) is not None:
         cells |= said.cells()
     if environment.MARK in pending.names:

@@ -34,6 +34,12 @@ OFFLINE: dict[str, tuple[str, dict[str, Any]]] = {
     "cql of choices": ("discrete", {"name": "cql", **_USUAL}),
 }
 """Algorithms that learn from recorded data, each with its task."""
+ONLINE: dict[str, tuple[str, dict[str, Any]]] = {
+    "cal_ql": ("box", {"name": "cal_ql", "cql_actions": 2, **_USUAL}),
+    "cal_ql of choices": ("discrete", {"name": "cal_ql", **_USUAL}),
+    "rlpd": ("box", {"name": "rlpd", "n_critics": 3, "policy_delay": 2, **_USUAL}),
+}
+"""Algorithms that go on in the environment, each with its task."""
 SHAPES = {"discrete": (4, Space("discrete", n=2)), "box": (3, Space("box", (1,), low=(-2.0,), high=(2.0,)))}
 
 
@@ -61,13 +67,13 @@ def data_of(task: str) -> str:
 
 
 def make_config(kind: str = "bc", seed: int = 0, **changes: dict[str, Any]) -> Config:
-    """A tiny net and three iterations; `changes` go into their sections."""
-    task, algo = OFFLINE[kind]
+    """A tiny net and three iterations, of which `ONLINE` acts in the last two; `changes` go into their sections."""
+    task, algo = (OFFLINE | ONLINE)[kind]
     usual: dict[str, dict[str, Any]] = {
         "env": {**TASKS[task][0], "n_envs": 1, "normalize_obs": True},
         "algo": algo,
         "net": {"hidden": [8, 6], "activation": "relu"},
-        "data": {"path": data_of(task), "holdout": 0.1},
+        "data": {"path": data_of(task), "holdout": 0.1, **({"then_online": True, "offline_steps": 100} if kind in ONLINE else {})},
         "run": {"max_env_steps": 300, "eval_episodes": 2, "checkpoint_every_env_steps": 100},
     }
     return Config(**{name: {**usual[name], **changes.get(name, {})} for name in usual}, seed=seed)

@@ -4,15 +4,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.columns import EVAL_RETURN, OFFLINE, sentinel
+from rlclinic.diagnosis.columns import EVAL_RETURN, OFFLINE, ONLINE, SWITCH_DIP, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import advice, cause, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
 
-OF_VALUES: Final = ("td3_bc", "iql", "awac", "cql")
+OF_VALUES: Final = ("td3_bc", "iql", "awac", "cql", "cal_ql")
 OF_WEIGHTS: Final = ("iql", "awac")
 BIAS, EARNED = sentinel("q_bias"), sentinel("data_value")
 HELD_OUT, LEARNED = sentinel("loss_held_out"), sentinel("loss_data")
+BEFORE, LOWEST, REGAINED = sentinel("switch_return"), sentinel("switch_lowest"), sentinel("switch_regained_at")
 CAPPED, EFFECTIVE = "train/metrics/weight_capped", "train/metrics/weight_ess"
 
 
@@ -78,7 +79,7 @@ cause(
 @rule(
     "OFF102",
     severity=Severity.HIGH,
-    algos=["cql"],
+    algos=["cql", "cal_ql"],
     needs=[BIAS, EARNED],
     cites=["kumar2020cql"],
     causes=["too-conservative"],
@@ -273,3 +274,66 @@ def the_best_checkpoint_is_far_above_the_last(case: Case) -> Iterator[Finding]:
         return
     text = f"the best evaluation is {say(best)}, the last ones {say(last)}"
     yield Finding(strength=strength, text=text, evidence=(evidence(EVAL_RETURN, text, *case.span, best=best, last=last),))
+
+
+cause(
+    "going-online-unlearns",
+    "the first steps in the environment undo what the data had taught: the values were made for recorded actions only",
+    "fault of settings",
+    doses=["larger-recorded-share", "third-of-the-rate"],
+    advice="cal_ql instead of cql keeps values at a level that the environment confirms; rlpd needs no values from before",
+    behind=[("too-conservative", 0.3, "log", "values lie far below what the data earned, and jump when the first rewards come")],
+)
+
+
+@rule(
+    "OFF107",
+    severity=Severity.HIGH,
+    algos=[name for name in OFFLINE if name not in ("bc", "td3_bc")],
+    needs=[SWITCH_DIP, ONLINE],
+    cites=["nakamoto2023calql", "ball2023rlpd"],
+    causes=["going-online-unlearns"],
+    bad=lambda: cases.recorded(
+        {
+            ONLINE: lambda share: float(share > 0.5),
+            SWITCH_DIP: lambda share: 0.6 * (share > 0.5),
+            BEFORE: -200.0,
+            LOWEST: lambda share: -200.0 - 600.0 * (share > 0.5),
+        },
+        algo="cql",
+    ),
+    good=[
+        lambda: cases.recorded(algo="cql"),
+        lambda: cases.recorded({ONLINE: lambda share: float(share > 0.5), SWITCH_DIP: lambda share: 0.05 * (share > 0.5)}, algo="cal_ql"),
+        # Deep, and over after a tenth of the steps in the environment.
+        lambda: cases.recorded(
+            {ONLINE: lambda share: float(share > 0.5), SWITCH_DIP: lambda share: 0.6 * (share > 0.5), REGAINED: 5_500.0}, algo="cal_ql"
+        ),
+    ],
+)
+def going_online_unlearns(case: Case) -> Iterator[Finding]:
+    """Evaluations fall when a policy that was learned from recorded data begins to learn from what it does itself.
+
+    ## Why it hurts
+    Values that were never tested are wrong in level: far too low after a penalty, too high where nobody tried. The first rewards of its own
+    put a few of them right, the policy runs to where those are, and what the data had taught is overwritten before it is learned again. Who
+    went online to save steps in the environment pays for them twice.
+
+    ## When it is fine
+    A short dip. It is measured as a share of what had been learned above a random policy, until an evaluation is as good again.
+    """
+    dip, acts = case.signal(SWITCH_DIP), case.signal(ONLINE)
+    online = acts.steps[acts.values > 0]
+    if not len(dip) or not len(online):
+        return
+    regained, spent = case.signal(REGAINED), float(acts.steps[-1] - online[0])
+    took = float(regained.last - online[0]) / max(spent, 1.0) if len(regained) else 1.0
+    strength = min(grade(dip.last, 0.15, 0.4), grade(took, 0.1, 0.4))
+    if strength <= 0:
+        return
+    before, lowest = case.signal(BEFORE), case.signal(LOWEST)
+    levels = f" (from {say(before.last)} to {say(lowest.last)})" if len(before) and len(lowest) else ""
+    end = f"; it took {say(regained.last - online[0])} env steps to be as good again" if len(regained) else "; it has not come back"
+    text = f"going online cost {percent(dip.last)} of what was learned above a random policy{levels}{end}"
+    fix = advice("more of the recorded data in each batch (data.recorded_share), smaller steps, or cal_ql instead of cql", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(SWITCH_DIP, text, *case.span, dip=dip.last),), remedies=(fix,))

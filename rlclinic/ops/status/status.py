@@ -103,6 +103,8 @@ def observe_run(run: Run) -> LiveMember:
         kl=latest.get(KL),
         entropy=latest.get(ENTROPY),
         explained_variance=latest.get(EV),
+        online=None if (acts := latest.get(columns.ONLINE)) is None else acts > 0,
+        switch_dip=latest.get(columns.SWITCH_DIP),
     )
 
 

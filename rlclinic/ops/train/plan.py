@@ -164,6 +164,7 @@ def flag_changes(request: TrainRequest) -> list[str]:
         **_budget_of(request.queries),
         **({} if request.max_env_steps is None else {"run.max_env_steps": request.max_env_steps}),
         "data.path": None if request.data is None else str(datasets.formats.find(request.data).resolve()),
+        "data.then_online": "true" if request.then_online else None,
         "env.workers": request.env_workers,
         "run.device": request.device,
         "run.engine": request.engine or engine_on(request.device, request.changes),

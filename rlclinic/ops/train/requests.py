@@ -36,6 +36,8 @@ class TrainRequest(Request):
     """Budget in env steps."""
     data: Annotated[str | None, Cli(metavar="DATA"), Http(max_length=1_000)] = None
     """Recorded data to learn from (bc): a folder of `data collect`, of Minari, an HDF5, .npz or .csv file."""
+    then_online: Annotated[bool, Http()] = False
+    """After the recorded data go on in the environment (cal_ql, rlpd, iql, awac, cql); data.offline_steps says when."""
     resume: Annotated[
         str | None, Cli(metavar="RUN|GROUP", complete="run"), Http(max_length=200), Mcp(doc="Run or group to go on with.")
     ] = None

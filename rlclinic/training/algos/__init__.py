@@ -22,6 +22,8 @@ Tensors have a leading axis M (members), B are rows of a batch; numbers `hp.<nam
   `error` and `target` [M, B], `norm` [M, 1], and its own;
 - `summarize(readings)`: the columns, [U, M], of readings over U gradient steps, [U, M, …].
 
+**From recorded data** (`offline/`): as off-policy; `explore` only where it can go on in the environment (`data.then_online`).
+
 Optional: `exploration_noise`, `acting_noise` and `update_noise` (see loops.off_policy for what is drawn without them), `follow_targets`
 (targets that follow env steps), `scalars` (learned numbers beside the networks), `initialize` (first weights of one's own).
 """
@@ -45,9 +47,17 @@ if TYPE_CHECKING:
 Readings = dict[str, Tensor]
 """What a loss or an update says of itself by name, [M, 1] or rows [M, B]."""
 
-SAME: Final = {"ddpg": "td3", "safe_dagger": "dagger", "ensemble_dagger": "dagger", "thrifty_dagger": "dagger"}
-"""Algorithms that are another one with other settings, or with another rule of when to ask."""
-MODULES: Final = {name: f"{__name__}.{SAME.get(name, name)}" for name in ALGORITHMS.own}
+SAME: Final = {
+    "ddpg": "td3",
+    "cal_ql": "cql",
+    "safe_dagger": "dagger",
+    "ensemble_dagger": "dagger",
+    "thrifty_dagger": "dagger",
+}
+"""Algorithms that are another one with other settings, with a floor below its values, or with another rule of when to ask."""
+MODULES: Final = {
+    name: f"{__name__}.{'offline.' if model.loop == 'offline' else ''}{SAME.get(name, name)}" for name, model in ALGORITHMS.own.items()
+}
 """Our own, each with its module."""
 
 

@@ -58,6 +58,7 @@ def take(
         "eval_mean": member.eval_mean,
         "success_rate": member.success_rate,
         "reached_at": member.reached_at,
+        **({"switch": member.switch} if member.switch else {}),
     }
     return Checkpoint(policy, optimizer, loop, state, None if memory is None else replay_files.take(memory, index))
 

@@ -192,7 +192,8 @@ class Collector:
     def collect(self, learner: Learner, position: Position, memory: Replay, hp: Hyperparameters) -> Learner:
         """train_freq steps of every env into memory; moves `position` on."""
         plan, algo, clock = self.plan, self.plan.algo, self.clock
-        params = Networks(plan.nets, {algo.ACTOR: learner.nets[algo.ACTOR]})
+        # Of the networks the one that acts; a policy may have learned numbers beside it.
+        params = Networks(plan.nets, {plan.acts: learner.nets[plan.acts], **learned_numbers(plan, learner)})
         started, env_before = perf_counter(), clock["env"]
         choose = self._chooser(params, position, hp)
         taken: list[tuple[Tensor, Tensor, Step, Tensor | None]] = []
@@ -418,8 +419,12 @@ def networks(plan: Plan, learner: Learner, **instead: Tensor) -> Networks:
 
 def acting_networks(plan: Plan, learner: Learner) -> Networks:
     """What is evaluated and played: the network that acts, or its average, and the learned numbers beside it."""
-    beside = {name: flat for name, flat in learner.nets.items() if name not in plan.nets}
-    return Networks(plan.nets, {plan.acts: deployed_weights(plan, learner), **beside})
+    return Networks(plan.nets, {plan.acts: deployed_weights(plan, learner), **learned_numbers(plan, learner)})
+
+
+def learned_numbers(plan: Plan, learner: Learner) -> dict[str, Tensor]:
+    """What is learned beside the networks, [M, K] by name."""
+    return {name: flat for name, flat in learner.nets.items() if name not in plan.nets}
 
 
 def target_networks(plan: Plan, learner: Learner) -> Networks:

@@ -1,4 +1,4 @@
-"""Gradient steps on recorded data: what remains of learning from a replay when nobody acts."""
+"""Gradient steps on recorded data: what remains of learning from a replay when nobody acts; and on batches of it and of a replay."""
 
 from dataclasses import replace
 
@@ -6,18 +6,20 @@ import torch
 from torch import Tensor
 
 from rlclinic.training.algos.hyperparameters import Hyperparameters
+from rlclinic.training.data import replay
 from rlclinic.training.data.recorded import Recorded
-from rlclinic.training.data.replay import Batch
+from rlclinic.training.data.replay import Batch, Replay
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Plan
 
 
 def learn(
-    plan: Plan, learner: Learner, data: Recorded, hp: Hyperparameters, active: Tensor | None, seed: Tensor
+    plan: Plan, learner: Learner, data: Recorded, hp: Hyperparameters, active: Tensor | None, seed: Tensor, updates: int | None = None
 ) -> tuple[Learner, dict[str, Tensor]]:
-    """An iteration's gradient steps, each on rows of its own; readings are [U, M, ...]."""
-    rows = data.draw(seed, learner.updates, plan.cycles, plan.config.batch_size)
-    noise = off_policy.update_noise(plan, seed, learner.updates, plan.cycles)
+    """An iteration's gradient steps, each on rows of its own; readings are [U, M, ...]. updates: a cycle's one each, unless given."""
+    updates = plan.cycles if updates is None else updates
+    rows = data.draw(seed, learner.updates, updates, plan.config.batch_size)
+    noise = off_policy.update_noise(plan, seed, learner.updates, updates)
     return take_steps(plan, off_policy.copy_learner(learner), data, hp, active, rows, noise)
 
 
@@ -45,6 +47,41 @@ def take_steps(
 def batch_of(plan: Plan, learner: Learner, data: Recorded, rows: Tensor, hp: Hyperparameters) -> Batch:
     """Transitions at rows [M, K] as the networks see them."""
     return off_policy.prepare_batch(plan, learner, data.gather(rows, hp.gamma, learner.reward_stats, plan.env.clip_reward))
+
+
+@torch.no_grad()
+def learn_mixed(
+    plan: Plan,
+    learner: Learner,
+    data: Recorded,
+    memory: Replay,
+    recorded: int,
+    hp: Hyperparameters,
+    active: Tensor | None,
+    seed: Tensor,
+    noise: Tensor | None,
+) -> tuple[Learner, dict[str, list[Tensor]]]:
+    """A cycle's gradient steps, in place, on batches of so many recorded rows and of rows of the replay; noise is [M, U, ...]."""
+    size, updates = plan.config.batch_size, plan.updates_per_cycle
+    bits = replay.random_bits(seed, learner.updates, updates, size).unflatten(1, (updates, size))
+    readings: dict[str, list[Tensor]] = {}
+    for update in range(updates):
+        batch = mixed_batch(plan, learner, data, memory, bits[:, update, :recorded], bits[:, update, recorded:], hp)
+        found = plan.updates.update(plan, learner, batch, hp, active, None if noise is None else noise[:, update])
+        learner = replace(learner, updates=learner.updates + 1)
+        for name, reading in found.items():
+            readings.setdefault(name, []).append(reading)
+    return learner, readings
+
+
+def mixed_batch(plan: Plan, learner: Learner, data: Recorded, memory: Replay, recorded: Tensor, new: Tensor, hp: Hyperparameters) -> Batch:
+    """Recorded rows, then rows of the replay, drawn by random bits [M, K] each, as the networks see them."""
+    chosen = recorded % data.size
+    old = data.gather(chosen if data.chosen is None else data.chosen[chosen], hp.gamma, learner.reward_stats, plan.env.clip_reward)
+    own = replay.gather(memory, new % memory.size, 1, hp.gamma, None, off_policy.reward_scale(plan, learner))
+    own = own._replace(action=own.action.to(old.action.dtype))
+    parts = (torch.cat([first, second], 1) for first, second in zip(old[:5], own[:5], strict=True))
+    return off_policy.prepare_batch(plan, learner, Batch(*parts))
 
 
 @torch.no_grad()

@@ -74,7 +74,7 @@ def sample(params: Networks, obs: Tensor, action_mask: Tensor | None, noise: Ten
     return exploration.boltzmann(params("actor", obs), noise.new_ones(noise.shape[0], 1), noise, action_mask)
 
 
-def acting_noise(action: ActionSpec, seed: Tensor, step: int, env: Tensor) -> Tensor:
+def acting_noise(action: ActionSpec, seed: Tensor, step: Tensor | int, env: Tensor) -> Tensor:
     """Noise for `sample`."""
     draw = exploration.uniform_noise if action.kind == "discrete" else exploration.normal_noise
     return draw(seed, step, env, action.sizes[0])

@@ -67,7 +67,21 @@ def test_a_group_is_trained_on_data_described_in_gradient_steps_and_evaluated_by
     assert all((each.value is None) == (each.refused is not None) for each in found.estimates)
 
 
-@pytest.mark.parametrize("name", ["bc", "td3_bc", "iql", "awac", "cql"])
+def test_a_run_goes_from_data_to_the_environment_and_status_says_what_that_cost(tmp_path: Path) -> None:
+    arguments = ["train", "Pendulum-v1:iql", "--data", data_of("box"), "--then-online", *SMALL, "--runs-dir", str(tmp_path)]
+    answer = CliRunner().invoke(app, [*arguments, "--set", "data.offline_steps=100", "--set", "run.eval_every_env_steps=100"])
+    assert answer.exit_code == 0, answer.output
+    status = " ".join(CliRunner().invoke(app, ["status", "@last", "--runs-dir", str(tmp_path)]).output.split())
+    assert "200/200 gradient and env steps" in status
+    assert "going online cost" in status
+
+
+def test_who_cannot_go_online_is_told_who_can(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"bc learns from recorded data alone(.|\n)*cal_ql"):
+        plan_training(TrainRequest(ref="Pendulum-v1:bc", data=data_of("box"), then_online=True, runs_dir=tmp_path))
+
+
+@pytest.mark.parametrize("name", ["bc", "td3_bc", "iql", "awac", "cql", "cal_ql", "rlpd"])
 def test_every_algorithm_has_general_settings_that_normalize_by_the_data(name: str) -> None:
     config = load(f"Hopper-v5:{name}").config
     assert config.algo.name == name

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from rlclinic.training.algos import bc
+from rlclinic.training.algos.offline import bc
 from rlclinic.training.loops import off_policy, offline
 from rlclinic.training.nets import fitted_actor
 from tests.training.recordings import bench, make_config

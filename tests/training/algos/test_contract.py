@@ -36,7 +36,7 @@ from tests.training.cohorts import (
     workshop,
 )
 from tests.training.imitation.test_iteration import ALGOS as DAGGERS
-from tests.training.recordings import OFFLINE
+from tests.training.recordings import OFFLINE, ONLINE
 
 BOTH = pytest.mark.parametrize("task", NATIVE)
 ANY = pytest.mark.parametrize("task", TASKS)
@@ -90,7 +90,7 @@ def store_of(run: Run) -> Path:
 
 def test_the_suite_covers_every_algorithm() -> None:
     # Held to the same promises in test_offline_contract, and in imitation/test_iteration.
-    elsewhere = {settings["name"] for _, settings in OFFLINE.values()} | set(DAGGERS)
+    elsewhere = {settings["name"] for _, settings in (OFFLINE | ONLINE).values()} | set(DAGGERS)
     assert {settings["name"] for settings in (ALGOS | REPLAY | TABLES).values()} | elsewhere == set(MODULES)
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from rlclinic.training.algos import awac, cql, iql, td3_bc
+from rlclinic.training.algos.offline import awac, cql, iql, rlpd, td3_bc
 from rlclinic.training.loops import off_policy
 from rlclinic.training.maths import squashed
 from rlclinic.training.nets import fitted_actor, q_nets, recorded_critics
@@ -135,7 +135,7 @@ def test_the_penalty_of_choices_is_the_soft_maximum_above_the_recorded_value_and
     at = bench(make_config("cql of choices"))
     batch, params = at.batch(6), at.networks()
     q = recorded_critics.values(params, batch.obs, batch.action)
-    gap = cql.penalty(at.plan.config, params, batch, q, None)
+    gap, _ = cql.penalty(at.plan.config, params, batch, q, None)
     every = recorded_critics.every_value(params, batch.obs)[0, 0].tolist()
     chosen = batch.action[0, :, 0].tolist()
     by_hand = [math.log(sum(map(math.exp, row))) - row[choice] for row, choice in zip(every, chosen, strict=True)]
@@ -152,7 +152,7 @@ def test_a_constant_added_to_all_values_changes_no_penalty(kind: str) -> None:
     both = []
     for nets in (params, scaled(params, 1.0, shift=7.0)):
         q = recorded_critics.values(nets, batch.obs, batch.action)
-        both.append(cql.penalty(at.plan.config, nets, batch, q, noise))
+        both.append(cql.penalty(at.plan.config, nets, batch, q, noise)[0])
     assert torch.allclose(both[0], both[1], atol=1e-4)
 
 
@@ -163,7 +163,7 @@ def test_sampled_actions_estimate_the_integral_of_exp_q(monkeypatch: pytest.Monk
     monkeypatch.setattr(q_nets, "critics", lambda params, obs, action: (2.0 - 3.0 * (action - 0.3).square()).sum(-1).unsqueeze(1))
     noise = cql.update_noise(at.plan, at.seed, 0, 1)
     assert noise is not None
-    estimate = cql.soft_maximum(at.networks(), batch, 64, noise[:, 0]).exp().mean()
+    estimate = cql.soft_maximum(at.networks(), batch, 64, noise[:, 0])[0].exp().mean()
     grid = torch.linspace(-1, 1, 20_001, dtype=torch.float64)
     exact = torch.trapezoid((2.0 - 3.0 * (grid - 0.3).square()).exp(), grid)
     assert float(estimate) == pytest.approx(float(exact), rel=0.03)
@@ -193,3 +193,92 @@ def test_the_policy_of_vectors_does_the_same_when_it_is_sampled_without_noise() 
     batch, params = at.batch(), at.networks()
     sampled, _ = cql.sample(params, batch.obs, torch.zeros_like(batch.action))
     assert torch.allclose(sampled, squashed.mode(params("actor", batch.obs)), atol=1e-6)
+
+
+# ── Cal-QL ──
+
+
+def test_cal_ql_charges_choices_for_no_more_than_what_lies_above_the_floor() -> None:
+    at = bench(make_config("cal_ql of choices"))
+    batch, params = at.batch(6), at.networks()
+    q = recorded_critics.values(params, batch.obs, batch.action)
+    floor = recorded_critics.every_value(params, batch.obs)[:, 0].mean(-1)  # between the two choices of the first critic
+    gap, at_floor = cql.penalty(at.plan.config, params, batch, q, None, floor)
+    rows, least, chosen = recorded_critics.every_value(params, batch.obs)[0].tolist(), floor[0].tolist(), batch.action[0, :, 0].tolist()
+    by_hand = [
+        math.log(sum(math.exp(max(value, low)) for value in row)) - row[choice]
+        for row, low, choice in zip(rows[0], least, chosen, strict=True)
+    ]
+    assert float(gap[0, 0]) == pytest.approx(sum(by_hand) / 6, rel=1e-4)
+    below = [value < low for critic in rows for row, low in zip(critic, least, strict=True) for value in row]
+    assert float(at_floor) == pytest.approx(sum(below) / len(below))
+
+
+@pytest.mark.parametrize("kind", ["cal_ql", "cal_ql of choices"])
+def test_far_below_all_values_the_floor_changes_nothing_and_far_above_no_value_is_pushed_down(kind: str) -> None:
+    at = bench(make_config(kind))
+    batch, params, hp = at.batch(), at.networks(), at.numbers()
+    noise = cql.update_noise(at.plan, at.seed, 0, 1)
+    noise = None if noise is None else noise[:, 0]
+    target = torch.zeros_like(batch.reward)
+
+    def loss(nets: Networks, floor: torch.Tensor | None):
+        return cql.critic_loss(at.plan.config, nets, target, batch, hp, noise, floor)
+
+    plain = gradient_of(params, "critic", lambda nets: loss(nets, None))
+    low = gradient_of(params, "critic", lambda nets: loss(nets, torch.full_like(target, -1e4)))
+    assert torch.equal(plain, low)
+    high = loss(params, torch.full_like(target, 1e4))[1]
+    assert float(high["at_floor"]) == 1.0
+    q = params["critic"].clone().requires_grad_()
+    moving = Networks(params.nets, {**dict(params.items()), "critic": q})
+    values = recorded_critics.values(moving, batch.obs, batch.action)
+    gap, _ = cql.penalty(at.plan.config, moving, batch, values, noise, torch.full_like(target, 1e4))
+    pushed = torch.autograd.grad(gap.sum(), q)[0]
+    pulled = torch.autograd.grad(-recorded_critics.values(moving, batch.obs, batch.action).mean(-1).sum(), q)[0]
+    assert torch.allclose(pushed, pulled, atol=1e-6), "recorded actions are pulled up, nothing is pushed down"
+
+
+def test_the_floor_is_learned_from_single_steps_and_goes_on_behind_a_time_limit() -> None:
+    at = bench(make_config("cal_ql"))
+    batch, params, slow = at.batch(4), at.networks(), at.targets()
+    loss, _ = cql.value_loss(params, slow, batch)
+    now, then = params("value", batch.obs).squeeze(-1)[0].tolist(), slow("value", batch.next_obs).squeeze(-1)[0].tolist()
+    rows = zip(now, batch.reward[0].tolist(), batch.discount[0].tolist(), then, strict=True)
+    assert float(loss) == pytest.approx(sum((v - r - d * w) ** 2 for v, r, d, w in rows) / 4, rel=1e-4)
+
+
+# ── RLPD ──
+
+
+def test_a_target_of_rlpd_asks_the_lowest_of_a_few_critics_that_are_drawn() -> None:
+    at = bench(make_config("rlpd"))
+    batch, params, hp = at.batch(), at.networks(), at.numbers()
+    noise = rlpd.update_noise(at.plan, at.seed, 0, 1)[:, 0]
+    asked = rlpd.draw_critics(at.plan.config, noise[:, 2])[0].tolist()
+    assert len(set(asked)) == 2
+    action, log_prob = rlpd.sample(params, batch.next_obs, noise[:, 1])
+    every = q_nets.critics(at.targets(), batch.next_obs, action)[0]
+    following = every[asked].amin(0) - params["log_alpha"].exp()[0] * log_prob[0]
+    target = rlpd.targets(at.plan.config, params, at.targets(), batch, hp, noise)
+    assert torch.allclose(target[0], batch.reward[0] + batch.discount[0] * following)
+
+
+def test_over_many_gradient_steps_rlpd_asks_all_critics_alike() -> None:
+    at = bench(make_config("rlpd"))
+    noise = rlpd.update_noise(at.plan, at.seed, 0, 300)
+    counts = torch.stack([rlpd.draw_critics(at.plan.config, noise[:, update, 2]) for update in range(300)]).flatten().bincount(minlength=3)
+    assert counts.sum() == 600
+    assert counts.min() > 160
+
+
+def test_the_actor_of_rlpd_follows_the_mean_of_all_critics() -> None:
+    at = bench(make_config("rlpd"))
+    batch, params = at.batch(5), at.networks()
+    noise = rlpd.update_noise(at.plan, at.seed, 0, 1)[:, 0, :, :5]
+    action, log_prob = rlpd.sample(params, batch.obs, noise[:, 0])
+    q = q_nets.critics(params, batch.obs, action).mean(1)
+    loss, _ = rlpd.actor_loss(params, batch, noise)
+    assert float(loss) == pytest.approx(float((params["log_alpha"].exp() * log_prob - q).mean()), rel=1e-5)
+    assert at.plan.nets["critic"].net.layer_norm
+    assert not at.plan.nets["actor"].net.layer_norm

@@ -8,7 +8,12 @@ from rlclinic.treatment.prescription.group_numbers import Chart
 @dose
 def closer_to_the_data(chart: Chart) -> Dose | None:
     """A third of the distance: less weight of values, more of imitation or of the penalty."""
-    changes = {"td3_bc": ("algo.bc_alpha", 1 / 3), "cql": ("algo.cql_alpha", 3.0), "awac": ("algo.awac_lambda", 3.0)}
+    changes = {
+        "td3_bc": ("algo.bc_alpha", 1 / 3),
+        "cql": ("algo.cql_alpha", 3.0),
+        "cal_ql": ("algo.cql_alpha", 3.0),
+        "awac": ("algo.awac_lambda", 3.0),
+    }
     if chart.algo == "iql":
         expectile = chart.real("algo.expectile")
         return (
@@ -25,7 +30,7 @@ def closer_to_the_data(chart: Chart) -> Dose | None:
 def smaller_penalty(chart: Chart) -> Dose | None:
     """A fifth of CQL's penalty."""
     alpha = chart.real("algo.cql_alpha")
-    return Dose({"algo.cql_alpha": rounded(alpha / 5)}, f"a fifth of {alpha:g}") if chart.algo == "cql" and alpha else None
+    return Dose({"algo.cql_alpha": rounded(alpha / 5)}, f"a fifth of {alpha:g}") if chart.algo in ("cql", "cal_ql") and alpha else None
 
 
 @dose
@@ -53,3 +58,13 @@ def shorter_training(chart: Chart) -> Dose | None:
     """A third of the gradient steps."""
     budget = chart.budget
     return Dose({"run.max_env_steps": max(int(budget / 3), 100)}, "a third of the gradient steps") if budget else None
+
+
+@dose
+def larger_recorded_share(chart: Chart) -> Dose | None:
+    """Half as many new transitions in each batch."""
+    if chart.setting("data.then_online") is not True:
+        return None
+    share = chart.real("data.recorded_share")
+    share = 0.5 if share is None else share
+    return Dose({"data.recorded_share": rounded((1.0 + share) / 2)}, f"half as many new transitions in a batch as with {share:g}")

@@ -49,9 +49,19 @@ def act(plan: "Plan", params: Networks, obs: Tensor, action_mask: Tensor | None,
     return fitted_actor.mode(params, obs, action_mask) if noise is None else fitted_actor.sample(params, obs, action_mask, noise)
 
 
-def acting_noise(plan: "Plan", seed: Tensor, step: int, env: Tensor) -> Tensor:
+def explore(
+    plan: "Plan", params: Networks, obs: Tensor, action_mask: Tensor | None, noise: Tensor, hp: Hyperparameters, drift: Tensor | None
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """A sample, which tries what the policy thinks likely."""
+    return act(plan, params, obs, action_mask, noise), None, drift
+
+
+def acting_noise(plan: "Plan", seed: Tensor, step: Tensor | int, env: Tensor) -> Tensor:
     """Noise for a sample."""
     return fitted_actor.acting_noise(plan.action, seed, step, env)
+
+
+exploration_noise = acting_noise
 
 
 @torch.no_grad()
