@@ -26,6 +26,46 @@ WeightCap = Annotated[
 ]
 
 
+PenaltyWeight = Annotated[
+    Number,
+    Field(
+        ge=0,
+        description=(
+            "How much of the gap between untried and recorded actions is charged. 0 is plain SAC or DQN; too much, and all values sink far "
+            "below what the data earned. With cql_lagrange it is where the multiplier begins. Usual: 1 for choices, 5-10 for vectors."
+        ),
+    ),
+]
+LearnsMultiplier = Annotated[
+    bool,
+    Kind.SHAPE,
+    Field(
+        description="Learn the multiplier so that the gap stays at cql_threshold, instead of charging all of it. Usual: false.",
+    ),
+]
+GapThreshold = Annotated[Number, Field(description="cql_lagrange: the gap that is left uncharged, in units of return. Usual: 1-10.")]
+PenaltyActions = Annotated[
+    Shape,
+    Field(
+        ge=1,
+        le=64,
+        description=(
+            "Vectors only: sampled actions of each kind (uniform, of the policy here, of the policy at the next state) in the gap's "
+            "integral. More is steadier and costs in proportion. Usual: 10."
+        ),
+    ),
+]
+TargetEntropy = Annotated[
+    Number | None,
+    Kind.NUMBER,
+    Field(
+        description=("Vectors only: the entropy that the policy's temperature aims at; none: minus the number of components. Usual: none."),
+    ),
+]
+FirstTemperature = Annotated[Real, Field(gt=0, description="Vectors only: where that temperature begins. Usual: 0.1-1.")]
+Online = Literal["never", "can", "must"]
+
+
 class OfflineSettings(Strict):
     """What every algorithm that learns from recorded data has; one of another package derives from it, and adds to it."""
 
@@ -39,7 +79,7 @@ class OfflineSettings(Strict):
     gradient_steps: ClassVar[int] = 1
     n_step: ClassVar[int] = 1
     optimize_memory_usage: ClassVar[bool] = False
-    online: ClassVar[Literal["never", "can", "must"]] = "never"
+    online: ClassVar[Online] = "never"
     """Whether it goes on in the environment with data.then_online: its module then has an `explore`."""
     offline_steps: ClassVar[int] = 10_000
     """data.offline_steps, where that is none."""
@@ -94,7 +134,7 @@ class TD3BCConfig(OfflineSettings):
 class IQLConfig(OfflineSettings):
     """Implicit Q-learning (Kostrikov et al. 2021, arXiv:2110.06169): values of the better recorded actions, never of others."""
 
-    online: ClassVar[Literal["never", "can", "must"]] = "can"
+    online: ClassVar[Online] = "can"
     name: Literal["iql"] = "iql"
     """The algorithm: iql."""
     tau: Tau = 0.005
@@ -111,7 +151,7 @@ class IQLConfig(OfflineSettings):
 class AWACConfig(OfflineSettings):
     """Advantage-weighted actor-critic (Nair et al. 2020, arXiv:2006.09359): imitation, weighted by how good an action was."""
 
-    online: ClassVar[Literal["never", "can", "must"]] = "can"
+    online: ClassVar[Online] = "can"
     name: Literal["awac"] = "awac"
     """The algorithm: awac."""
     tau: Tau = 0.005
@@ -126,44 +166,47 @@ class CQLConfig(OfflineSettings):
 
     calibrated: ClassVar[bool] = False
     """Whether values are kept from sinking below those of the data's own policy."""
-    online: ClassVar[Literal["never", "can", "must"]] = "can"
+    online: ClassVar[Online] = "can"
     name: Literal["cql"] = "cql"
     """The algorithm: cql."""
     learning_rate: LearningRate = 1e-4
     value_lr: ValueLearningRate = 3e-4
     tau: Tau = 0.005
     n_critics: Critics = 2
-    cql_alpha: Number = Field(5.0, ge=0)
-    """How much of the gap between untried and recorded actions is charged. 0 is plain SAC or DQN; too much, and all values sink far below
-    what the data earned. With cql_lagrange it is where the multiplier begins. Usual: 1 for choices, 5-10 for vectors."""
-    cql_lagrange: Annotated[bool, Kind.SHAPE] = False
-    """Learn the multiplier so that the gap stays at cql_threshold, instead of charging all of it. Usual: false."""
-    cql_threshold: Number = 5.0
-    """cql_lagrange: the gap that is left uncharged, in units of return. Usual: 1-10."""
-    cql_actions: Shape = Field(10, ge=1, le=64)
-    """Vectors only: sampled actions of each kind (uniform, of the policy here, of the policy at the next state) in the gap's integral. More
-    is steadier and costs in proportion. Usual: 10."""
-    target_entropy: Annotated[Number | None, Kind.NUMBER] = None
-    """Vectors only: the entropy that the policy's temperature aims at; none: minus the number of components. Usual: none."""
-    ent_coef_init: Real = Field(1.0, gt=0)
-    """Vectors only: where that temperature begins. Usual: 0.1-1."""
+    cql_alpha: PenaltyWeight = 5.0
+    cql_lagrange: LearnsMultiplier = False
+    cql_threshold: GapThreshold = 5.0
+    cql_actions: PenaltyActions = 10
+    target_entropy: TargetEntropy = None
+    ent_coef_init: FirstTemperature = 1.0
 
 
-class CalQLConfig(CQLConfig):
+class CalQLConfig(OfflineSettings):
     """Cal-QL (Nakamoto et al. 2023, arXiv:2303.05479): CQL whose values sink no lower than what the data's own policy earns.
 
     Values of the right size survive the first steps in the environment, where CQL's are far too low and have to be learned anew.
     """
 
     calibrated: ClassVar[bool] = True
-    name: Literal["cal_ql"] = "cal_ql"  # type: ignore[assignment]
+    online: ClassVar[Online] = "can"
+    name: Literal["cal_ql"] = "cal_ql"
     """The algorithm: cal_ql."""
+    learning_rate: LearningRate = 1e-4
+    value_lr: ValueLearningRate = 3e-4
+    tau: Tau = 0.005
+    n_critics: Critics = 2
+    cql_alpha: PenaltyWeight = 5.0
+    cql_lagrange: LearnsMultiplier = False
+    cql_threshold: GapThreshold = 5.0
+    cql_actions: PenaltyActions = 10
+    target_entropy: TargetEntropy = None
+    ent_coef_init: FirstTemperature = 1.0
 
 
 class RLPDConfig(OfflineSettings):
     """RLPD (Ball et al. 2023, arXiv:2302.02948): SAC in the environment, half of each batch recorded, with many normalized critics."""
 
-    online: ClassVar[Literal["never", "can", "must"]] = "must"
+    online: ClassVar[Online] = "must"
     offline_steps: ClassVar[int] = 0
     updates_per_step: ClassVar[int] = 4
     name: Literal["rlpd"] = "rlpd"
@@ -177,9 +220,7 @@ class RLPDConfig(OfflineSettings):
     """Normalize the critics' hidden layers: their values then cannot run away where there is no data. Usual: true."""
     policy_delay: Shape = Field(4, ge=1)
     """Gradient steps of the critics per step of the actor and its temperature. Usual: data.updates_per_step."""
-    target_entropy: Annotated[Number | None, Kind.NUMBER] = None
-    """The entropy that the temperature aims at; none: minus the number of components. Usual: none, or half of that."""
-    ent_coef_init: Real = Field(1.0, gt=0)
-    """Where the temperature begins. Usual: 0.1-1."""
+    target_entropy: TargetEntropy = None
+    ent_coef_init: FirstTemperature = 1.0
     backup_entropy: Annotated[bool, Kind.SHAPE] = True
     """Whether a target counts the entropy of what follows, as SAC's does. Usual: true; false for sparse rewards."""

@@ -157,7 +157,8 @@ def changed(
         if shape is None:
             columns.pop(name, None)
             continue
-        steps = columns[name].steps if name in columns else run.series[RETURN].steps
+        like = columns.get(name) or run.series.get(RETURN) or next(iter(run.series.values()))  # of recorded data there is no RETURN
+        steps = like.steps
         share = (steps - steps[0]) / (steps[-1] - steps[0])
         columns[name] = make(steps, shape(share) if callable(shape) else np.full(len(steps), float(shape)), name)
     for name, factor in (scaled or {}).items():

@@ -282,7 +282,6 @@ cause(
     "fault of settings",
     doses=["larger-recorded-share", "third-of-the-rate"],
     advice="cal_ql instead of cql keeps values at a level that the environment confirms; rlpd needs no values from before",
-    behind=[("too-conservative", 0.3, "log", "values lie far below what the data earned, and jump when the first rewards come")],
 )
 
 
@@ -295,7 +294,7 @@ cause(
     causes=["going-online-unlearns"],
     bad=lambda: cases.recorded(
         {
-            ONLINE: lambda share: float(share > 0.5),
+            ONLINE: lambda share: 1.0 * (share > 0.5),
             SWITCH_DIP: lambda share: 0.6 * (share > 0.5),
             BEFORE: -200.0,
             LOWEST: lambda share: -200.0 - 600.0 * (share > 0.5),
@@ -304,10 +303,10 @@ cause(
     ),
     good=[
         lambda: cases.recorded(algo="cql"),
-        lambda: cases.recorded({ONLINE: lambda share: float(share > 0.5), SWITCH_DIP: lambda share: 0.05 * (share > 0.5)}, algo="cal_ql"),
+        lambda: cases.recorded({ONLINE: lambda share: 1.0 * (share > 0.5), SWITCH_DIP: lambda share: 0.05 * (share > 0.5)}, algo="cal_ql"),
         # Deep, and over after a tenth of the steps in the environment.
         lambda: cases.recorded(
-            {ONLINE: lambda share: float(share > 0.5), SWITCH_DIP: lambda share: 0.6 * (share > 0.5), REGAINED: 5_500.0}, algo="cal_ql"
+            {ONLINE: lambda share: 1.0 * (share > 0.5), SWITCH_DIP: lambda share: 0.6 * (share > 0.5), REGAINED: 5_500.0}, algo="cal_ql"
         ),
     ],
 )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 from torch import Tensor
 
-from rlclinic.config import Config, CQLConfig
+from rlclinic.config import CalQLConfig, Config, CQLConfig
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.replay import Batch
 from rlclinic.training.envs.base import ActionSpec, VecEnv
@@ -25,6 +25,7 @@ from rlclinic.training.nets.q_nets import Net, Networks
 if TYPE_CHECKING:
     from rlclinic.training.loops.off_policy import Learner, Plan
 
+Settings = CQLConfig | CalQLConfig
 ACTIONS = "any"
 ACTOR = "actor"
 """Choices have none: the largest value decides."""
@@ -58,7 +59,7 @@ def build_networks(config: Config, obs_size: int, env: VecEnv) -> dict[str, Net]
 def vectors(config: Config, action: ActionSpec, members: int, device: torch.device) -> dict[str, Tensor]:
     """Learned as their logarithms, [M, 1]: the temperature of the policy of vectors, and the penalty's multiplier."""
     algo = config.algo
-    assert isinstance(algo, CQLConfig)
+    assert isinstance(algo, CQLConfig | CalQLConfig)
 
     def start(value: float) -> Tensor:
         return torch.full((members, 1), math.log(value), device=device)
@@ -108,9 +109,7 @@ def sample(params: Networks, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor
 
 
 @torch.no_grad()
-def targets(
-    config: CQLConfig, params: Networks, target_params: Networks, batch: Batch, hp: Hyperparameters, noise: Tensor | None
-) -> Tensor:
+def targets(config: Settings, params: Networks, target_params: Networks, batch: Batch, hp: Hyperparameters, noise: Tensor | None) -> Tensor:
     """r + discount * min_i Q'_i(s', a'), [M, B]; a' is the policy's mean action, or the choice that the critics prefer.
 
     Without SAC's bonus for entropy: it would be paid for actions that the penalty speaks against.
@@ -124,7 +123,7 @@ def targets(
 
 
 @torch.no_grad()
-def q_values(config: CQLConfig, params: Networks, batch: Batch) -> Tensor:
+def q_values(config: Settings, params: Networks, batch: Batch) -> Tensor:
     """min_i Q_i(s, a) of the batch's actions, [M, B]."""
     return recorded_critics.values(params, batch.obs, batch.action).amin(1)
 
@@ -162,7 +161,7 @@ def soft_maximum(params: Networks, batch: Batch, count: int, noise: Tensor, floo
 
 
 def penalty(
-    config: CQLConfig, params: Networks, batch: Batch, q: Tensor, noise: Tensor | None, floor: Tensor | None = None
+    config: Settings, params: Networks, batch: Batch, q: Tensor, noise: Tensor | None, floor: Tensor | None = None
 ) -> tuple[Tensor, Tensor | None]:
     """E[log sum_a exp Q_i(s, a) - Q_i(s, a_data)] of each critic (eq. 4), [M, C]; a constant added to all values changes nothing.
 
@@ -179,13 +178,13 @@ def penalty(
     return (soft - q).mean(-1), at_floor
 
 
-def multiplier(config: CQLConfig, params: Networks, hp: Hyperparameters) -> Tensor:
+def multiplier(config: Settings, params: Networks, hp: Hyperparameters) -> Tensor:
     """What a unit of the gap costs, [M, 1]: cql_alpha, times what is learned where the gap is held at a threshold."""
     return hp.cql_alpha * params["log_multiplier"].exp().clamp(max=LARGEST) if config.cql_lagrange else hp.cql_alpha
 
 
 def critic_loss(
-    config: CQLConfig,
+    config: Settings,
     params: Networks,
     target: Tensor,
     batch: Batch,
