@@ -10,10 +10,23 @@ Nothing heavy is imported until it is used: `import rlclinic` needs neither torc
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlclinic.python import ask, compare, diagnose, lint_env, load_group, load_run, prescribe, race, train, trial
+    from rlclinic.python import advise_data, ask, compare, diagnose, lint_env, load_group, load_run, prescribe, race, train, trial
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "ask", "compare", "diagnose", "lint_env", "load_group", "load_run", "prescribe", "race", "train", "trial"]
+__all__ = [
+    "__version__",
+    "advise_data",
+    "ask",
+    "compare",
+    "diagnose",
+    "lint_env",
+    "load_group",
+    "load_run",
+    "prescribe",
+    "race",
+    "train",
+    "trial",
+]
 
 
 def __getattr__(name: str) -> Any:

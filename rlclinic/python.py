@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rlclinic.diagnosis.lint.env import EnvLint
     from rlclinic.ops.compare.compare import Comparison
     from rlclinic.report.ask import AskAnswer
+    from rlclinic.report.models import DataAdvice
     from rlclinic.report.prescription import Prescriptions
     from rlclinic.treatment.race.models import Race
     from rlclinic.treatment.trial.models import Trial
@@ -77,6 +78,18 @@ def ask(question: str, *, runs_dir: str | Path = "runs") -> "AskAnswer":
     from rlclinic.ops.diagnose.requests import AskRequest
 
     return ask(AskRequest(question=question, runs_dir=Path(runs_dir)))
+
+
+def advise_data(data: str | Path, *, env: str | None = None, budget: int | None = None, **options: Any) -> "DataAdvice":
+    """Which way suits recorded data: imitation, offline RL, online RL, or both; each reason with its number and where it comes from.
+
+    env: if it can be acted in; its code is run. budget: env steps that may be taken in it. options are the fields of
+    rlclinic.ops.data.requests.AdviseRequest: expert_seconds, random_return, good_return, ...
+    """
+    from rlclinic.ops.data.advise import advise
+    from rlclinic.ops.data.requests import AdviseRequest
+
+    return advise(AdviseRequest(data=str(data), env=env, budget=budget, **options))
 
 
 def load_run(path: str | Path) -> Run:

@@ -393,6 +393,22 @@ _ALL: Final = (
         "https://arxiv.org/abs/2303.05479",
     ),
     Reference(
+        "le2019fqe",
+        "H. M. Le, C. Voloshin, Y. Yue",
+        2019,
+        "Batch policy learning under constraints",
+        "ICML",
+        "https://arxiv.org/abs/1903.08738",
+    ),
+    Reference(
+        "schweighofer2022dataset",
+        "K. Schweighofer et al.",
+        2022,
+        "A dataset perspective on offline reinforcement learning",
+        "CoLLAs",
+        "https://arxiv.org/abs/2111.04714",
+    ),
+    Reference(
         "ball2023rlpd",
         "P. J. Ball et al.",
         2023,

@@ -521,7 +521,8 @@ OPERATIONS: Final = (
         "data.check.check",
         "read",
         "data check",
-        absent={"mcp": "an agent with a terminal types it", "http": "a browser has no data on the server's disk"},
+        http=("POST /data/check",),
+        absent={"mcp": "advise_data says it"},
         request="data.requests.CheckRequest",
     ),
     Operation(
@@ -535,8 +536,18 @@ OPERATIONS: Final = (
         "data.evaluate.evaluate",
         "read",
         "data evaluate",
-        absent={"mcp": "an agent with a terminal types it", "http": "a browser has no data on the server's disk"},
+        http=("POST /data/evaluation",),
+        absent={"mcp": "is advise_data(policy=RUN)"},
         request="data.requests.EvaluateRequest",
+    ),
+    Operation(
+        "data.advise.advise",
+        "read",
+        "advise data",
+        "advise_data",
+        ("POST /data/advice",),
+        "Recorded data: which way",
+        request="data.requests.AdviseRequest",
     ),
     # ── what agents did ──
     Operation(

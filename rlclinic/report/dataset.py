@@ -3,7 +3,7 @@
 from rlclinic.actions import Action
 from rlclinic.report.document import Block, Card, Commands, Rows, Text, Tone, Verdict
 from rlclinic.report.format import count, number, percent, plural
-from rlclinic.report.models import DataReport, DataWritten, PolicyEvaluation
+from rlclinic.report.models import DataAdvice, DataReport, DataWritten, PolicyEvaluation
 
 TONES: dict[str, Tone] = {"error": "bad", "warning": "warn", "note": "note"}
 
@@ -47,6 +47,48 @@ def describe_written(result: DataWritten) -> list[Block]:
     """What was written, and what to do next."""
     about = f"{plural(result.episodes, 'episode')}, {count(result.transitions)} transitions, mean return {number(result.return_mean)}"
     return [Text(f"{result.data}: {about}"), Commands([("check it", Action("data check", result.data))])]
+
+
+ADVICE: dict[str, tuple[str, str, Tone]] = {
+    "imitation": ("IMITATION", "copy what was done", "good"),
+    "offline": ("OFFLINE", "learn from the data alone", "good"),
+    "hybrid": ("HYBRID", "begin with the data, go on in the environment", "good"),
+    "online": ("ONLINE", "learn in the environment, without the data", "good"),
+    "collect": ("COLLECT", "no way suits this data: collect other data", "warn"),
+    "repair": ("REPAIR", "the data is damaged", "bad"),
+}
+
+
+def describe_advice(result: DataAdvice) -> list[Block]:
+    """The way first, then what speaks for and against each, and what would settle it."""
+    report = result.report
+    cards = [
+        Card(
+            "" if way.impossible else f"{way.points:+d}",
+            way.way,
+            [
+                *([("impossible", way.impossible)] if way.impossible else []),
+                *((f"{reason.points:+d}", f"{reason.what} [{reason.source}]") for reason in way.reasons),
+                *([] if way.impossible else [("with", way.algorithm)]),
+            ],
+            tone="note" if way.impossible else "good" if way.way == result.verdict else "plain",
+        )
+        for way in result.ways
+    ]
+    lacks = [Card("instead", lack.what, [("collect", lack.collect)], tone="warn") for lack in result.lacks]
+    damage = [
+        Card(finding.level, finding.name, [("what", finding.what), ("do", finding.do)], tone=TONES[finding.level])
+        for finding in report.findings
+        if result.verdict == "repair" and finding.level == "error"
+    ]
+    rows = [("data", f"{count(report.transitions)} transitions in {plural(report.episodes, 'episode')}; {report.source}")]
+    rows += [("note", note) for note in result.notes if not damage]
+    best = next((way for way in result.ways if way.way == result.verdict), None)
+    commands = [] if best is None else [("train", best.command)]
+    commands += [("collect", lack.command) for lack in result.lacks[:1]]
+    commands += [("settle it" if index == 0 else "", command) for index, command in enumerate(result.settle[1:])]
+    blocks: list[Block] = [Verdict(*ADVICE[result.verdict]), Rows(rows, 12), *damage, *lacks, *cards]
+    return [*blocks, Commands(commands)] if commands else blocks
 
 
 METHODS = {"fqe": "fitted Q", "wis": "weighted IS", "pdis": "per decision", "dr": "doubly robust"}

@@ -381,6 +381,55 @@ class DataReport(Result):
     findings: list[DataFinding]
 
 
+class DataReason(ResultPart):
+    """What speaks for a way, or against it."""
+
+    points: int
+    """Above zero: for it."""
+    what: str
+    number: float
+    source: str
+    """`measured`, `given`, a benchmark of ours, or a publication."""
+
+
+class DataWay(ResultPart):
+    """One of the ways to learn, and what speaks for it."""
+
+    way: Literal["imitation", "offline", "hybrid", "online"]
+    points: int
+    impossible: str | None
+    """Why it cannot be gone at all."""
+    algorithm: str
+    command: Action
+    reasons: list[DataReason]
+
+
+class DataLack(ResultPart):
+    """Something that the data should have had."""
+
+    what: str
+    collect: str
+    """What to collect instead."""
+    command: Action
+
+
+class DataAdvice(Result):
+    """Which way suits recorded data."""
+
+    data: str
+    env: str | None
+    verdict: Literal["imitation", "offline", "hybrid", "online", "collect", "repair"]
+    """collect: no way suits it, and other data is better. repair: it is damaged."""
+    ways: list[DataWay] = []
+    """The best first."""
+    lacks: list[DataLack] = []
+    settle: list[Action] = []
+    """The commands whose outcome settles it."""
+    report: DataReport
+    notes: list[str] = []
+    """What could not be measured."""
+
+
 class PolicyEstimate(ResultPart):
     """What one method says of a policy."""
 

@@ -1,8 +1,9 @@
 """What is in a dataset, as an answer."""
 
 from dataclasses import asdict
+from pathlib import Path
 
-from rlclinic.datasets import quality
+from rlclinic.datasets import Dataset, quality
 from rlclinic.datasets.formats import find, read
 from rlclinic.errors import UsageError
 from rlclinic.ops.data.requests import CheckRequest
@@ -17,7 +18,11 @@ def check(request: CheckRequest) -> DataReport:
     reference = quality.Reference(given[0], given[1]) if given[0] is not None and given[1] is not None else None
     path = find(request.data)
     data = read(path)
-    found = quality.examine(data, reference, request.seed)
+    return describe(path, data, quality.examine(data, reference, request.seed))
+
+
+def describe(path: Path, data: Dataset, found: quality.Quality) -> DataReport:
+    """What was found, with where the data comes from."""
     return DataReport(
         data=str(path),
         source=data.source,

@@ -5,9 +5,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rlclinic.ops.request import SELECTOR, Cli, Request
+from rlclinic.ops.request import SELECTOR, Cli, Http, Mcp, Request
 
 DATA = Cli(argument=True, metavar="DATA")
+DATA_HTTP = Http(max_length=1_000)
 
 
 class CollectRequest(Request):
@@ -34,13 +35,13 @@ class CollectRequest(Request):
 class CheckRequest(Request):
     """Say what is in recorded data, what is wrong with it and what it is good for."""
 
-    data: Annotated[str, DATA]
+    data: Annotated[str, DATA, DATA_HTTP]
     """A folder of rlclinic, Minari or LeRobot; HDF5 of D4RL or d3rlpy; .npz or .csv; the id of a dataset of Minari's."""
-    random_return: float | None = None
+    random_return: Annotated[float | None, Http()] = None
     """Return of a policy that acts at random, to measure the data's quality by."""
-    good_return: float | None = None
+    good_return: Annotated[float | None, Http()] = None
     """Return of a good policy."""
-    seed: int = Field(0, ge=0)
+    seed: Annotated[int, Http(ge=0)] = Field(0, ge=0)
     """Of the samples that are looked at closely."""
 
 
@@ -58,11 +59,37 @@ class ConvertRequest(Request):
 class EvaluateRequest(Request):
     """Say what a trained policy would earn, from recorded data alone."""
 
-    data: Annotated[str, DATA]
+    data: Annotated[str, DATA, DATA_HTTP]
     """A dataset that somebody else's policy recorded in the same environment."""
-    policy: Annotated[str, Cli("--policy", "-p", metavar="RUN")] = "@last"
+    policy: Annotated[str, Cli("--policy", "-p", metavar="RUN"), Http(max_length=200)] = "@last"
     """A run, group or checkpoint."""
-    steps: int = Field(5_000, ge=1)
+    steps: Annotated[int, Http(ge=1, le=20_000)] = Field(5_000, ge=1)
     """Gradient steps of fitted Q evaluation."""
-    seed: int = Field(0, ge=0)
+    seed: Annotated[int, Http(ge=0)] = Field(0, ge=0)
     """Of its critics and of resampling."""
+
+
+class AdviseRequest(Request):
+    """Say which way suits recorded data: imitation, offline RL, online RL, or both."""
+
+    data: Annotated[str, DATA, DATA_HTTP, Mcp(doc="Dataset.")]
+    """A dataset of any format that is read."""
+    env: Annotated[str | None, Cli(metavar="ENV"), Http(max_length=200), Mcp(doc="Its simulator, if any.")] = None
+    """The environment, if it can be acted in: it is played at random for a few seconds."""
+    budget: Annotated[int | None, Cli(steps=True), Http(ge=0), Mcp(doc="Env steps allowed in it.")] = Field(None, ge=0)
+    """Env steps that may be taken in it."""
+    expert_seconds: Annotated[float | None, Cli(metavar="SECONDS"), Http(ge=0)] = Field(None, ge=0)
+    """Seconds that an expert takes for one answer, where one can be asked."""
+    random_return: Annotated[float | None, Http()] = None
+    """Return of a policy that acts at random; with an environment it is measured."""
+    good_return: Annotated[float | None, Http()] = None
+    """Return that is wanted; without it the environment's threshold, where one is known."""
+    steps: Annotated[int, Cli("--fqe-steps"), Http(ge=0, le=20_000)] = Field(1_000, ge=0)
+    """Gradient steps of what judges a copy of the data; 0: it is not judged."""
+    seed: Annotated[int, Http(ge=0)] = Field(0, ge=0)
+    """Of random play, samples and critics."""
+
+    @property
+    def environments(self) -> list[str]:
+        """The one that is played."""
+        return [] if self.env is None else [self.env]

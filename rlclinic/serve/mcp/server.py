@@ -24,6 +24,7 @@ from rlclinic.serve.mcp.settings import Settings
 from rlclinic.serve.mcp.tools import outside
 from rlclinic.serve.mcp.tools.base import Tools
 from rlclinic.serve.mcp.tools.compare import CompareTools
+from rlclinic.serve.mcp.tools.data import DataTools
 from rlclinic.serve.mcp.tools.diagnose import DiagnoseTools
 from rlclinic.serve.mcp.tools.jobs import JobTools
 from rlclinic.serve.mcp.tools.runs import RunTools
@@ -46,6 +47,14 @@ INSTRUCTIONS: Final = (
 
 class Server(MCPServer):
     """MCPServer drops arguments that a tool does not have, and would do something else than was asked for: this one refuses them."""
+
+    async def list_tools(self) -> Any:
+        """Every tool; its arguments without titles, which only repeat their names."""
+        tools = await super().list_tools()
+        for tool in tools:
+            for argument in tool.input_schema["properties"].values():
+                argument.pop("title", None)
+        return tools
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         """Call a tool; ToolError for an argument that it does not have."""
@@ -81,7 +90,7 @@ def build(store: Store, settings: Settings | None = None) -> MCPServer:
     chosen = settings or Settings()
     server = Server("rlclinic", title="rlclinic", instructions=INSTRUCTIONS, version=_version(), log_level="WARNING")
     confined = partial(limit_code, limits=chosen.limits(store.root), configs=chosen.configs)
-    columns = (TrainTools, RunTools, StatusTools, DiagnoseTools, TreatTools, CompareTools, JobTools)
+    columns = (TrainTools, RunTools, StatusTools, DiagnoseTools, TreatTools, CompareTools, DataTools, JobTools)
     tools = [column(store, chosen) for column in columns]
     for operation in OPERATIONS:
         if operation.mcp is not None and (operation.effect == "read" or not chosen.read_only):

@@ -11,7 +11,7 @@ from rlclinic.ops.jobs.audit import Caller
 from rlclinic.ops.runs.environments import show_config
 from rlclinic.runs.store import Store
 from rlclinic.serve.confined import names_file
-from rlclinic.serve.http.security.requests import safe
+from rlclinic.serve.http.security.requests import check_data, safe
 from rlclinic.trust import Limits
 
 AGENT: Final = Caller(face="mcp", name="agent", budgeted=True, own_only=True)
@@ -85,6 +85,10 @@ class Settings:
                 self.path(str(Path(str(data.get("path") or ".")).expanduser()), store.root)
             return self.path(ref, store.root)
         return safe(store, ref, list(changes))
+
+    def data(self, name: str, store: Store) -> str:
+        """Recorded data: over the network what lies in the store or in Minari's own folder."""
+        return self.path(str(Path(name).expanduser()), store.root) if self.local else check_data(store, name)
 
     def environment(self, env_id: str) -> str:
         """An environment to look at: its code is run, so over the network only registered ones."""

@@ -1,5 +1,6 @@
 """Collecting episodes for a dataset: what a policy saw, did and earned, with what the last action led to."""
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from rlclinic.training.envs import modules
 from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.evaluation import Actor
 
-__all__ = ["act_at_random", "action_space", "observation_space", "play_at_random", "play_with", "record"]
+__all__ = ["act_at_random", "action_space", "measure_random", "observation_space", "play_at_random", "play_with", "record"]
 
 MOST_COPIES: Final = 16
 LONGEST: Final = 50_000
@@ -66,6 +67,31 @@ def play_at_random(env: VecEnv, seed: int) -> Actor:
     """Somebody who draws every action."""
     draw = np.random.default_rng([seed, 1])
     return lambda obs, mask, t: act_at_random(env, mask, draw)
+
+
+def measure_random(env: VecEnv, seconds: float, seed: int) -> tuple[float, list[float]]:
+    """Env steps per second while all copies act at random, and the returns of the episodes that ended meanwhile.
+
+    Every copy's first episode is waited for, up to twice the time: short ones alone would not be what a random policy earns.
+    """
+    draw, copies = np.random.default_rng([seed, 1]), env.n_envs
+    earned, ended = np.zeros(copies), np.zeros(copies, np.int64)
+    returns: list[float] = []
+    env.reset()
+    steps, begun = 0, time.perf_counter()
+    mask, spent = env.action_mask, 0.0
+    while spent < seconds or (spent < 2 * seconds and not ended.all()):
+        step = env.step(act_at_random(env, mask, draw))
+        if env.failures:
+            raise env.failures[0]
+        counted = np.ones(copies, np.bool_) if step.valid is None else step.valid[0].numpy()
+        earned += np.where(counted, step.reward[0].numpy(), 0.0)
+        over = (step.terminated | step.truncated)[0].numpy() & counted
+        returns += earned[over].tolist()
+        earned[over] = 0.0
+        ended, steps, mask = ended + over, steps + int(counted.sum()), step.action_mask
+        spent = time.perf_counter() - begun
+    return steps / spent, returns
 
 
 def play_with(place: str, env: VecEnv) -> Actor:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlclinic.config import DataConfig, NetConfig, value_at
+from rlclinic.datasets import Dataset
+from rlclinic.datasets.advice import Cloning
 from rlclinic.stats import importance_sampling
 from rlclinic.stats.importance_sampling import Estimate, Steps
 from rlclinic.training import envs, evaluation, optim
@@ -110,6 +112,56 @@ def evaluate(policy: Policy, path: str, steps: int, seed: int = 0) -> Values:
         else:
             estimates[name] = found
     return Values(gamma, float(discounted.mean()), untried, estimates, refused)
+
+
+def evaluate_cloning(data: Dataset, gamma: float, steps: int, seed: int = 0) -> Cloning:
+    """What the policy that most likely recorded the data would earn without its noise, beside what the recorded actions are worth.
+
+    Both are judged by critics that start alike and see the same rows, so that their difference is theirs and not the critics'.
+    """
+    rows = _of_data(data)
+    stats, places = rows.moments(1), _places(rows)
+    behaviour = _fit_behaviour(rows, stats, max(steps // 2, 1), seed)
+    parts = []
+    for first in range(0, len(rows.observations), CHUNK):
+        obs = normalize.observations(stats, rows.observations[first : first + CHUNK].float().unsqueeze(0), 10.0)
+        parts.append(fitted_actor.mode(behaviour, obs, None)[0])
+    copied = torch.cat(parts).to(rows.actions.dtype)
+    done = copied.clone()  # behind the last action nobody acted: there, what the copy would have done
+    done[places] = rows.actions
+    values = [_fit_values(rows, stats, actions, gamma, steps, seed)[0] for actions in (copied, done)]
+    apart = values[0] - values[1]
+    middle, error = float(apart.mean()), T_95 * float(apart.std(ddof=1))
+    return Cloning(float(values[0].mean()), float(values[1].mean()), middle - error, middle + error)
+
+
+def _of_data(data: Dataset) -> Recorded:
+    """All of a dataset, with actions scaled by its own bounds, or where it names none by what was done."""
+    observations = np.asarray(data.observations)
+    if data.observation_space.kind == "discrete":
+        observations = np.eye(data.observation_space.n, dtype=np.float32)[observations.reshape(len(observations)).astype(np.int64)]
+    actions = np.array(data.actions)
+    if data.action_space.kind != "discrete":
+        actions = actions.reshape(len(actions), -1)
+        low, high = actions.min(0), actions.max(0)
+        if data.action_space.low is not None and data.action_space.high is not None:
+            bounds = np.array([data.action_space.low, data.action_space.high])
+            low, high = np.where(np.isfinite(bounds), bounds, [low, high])
+        actions = ((actions - low) / np.where(high > low, high - low, 1.0) * 2.0 - 1.0).clip(-1.0, 1.0).astype(np.float32)
+    last = np.zeros(len(data), np.bool_)
+    last[data.ends - 1] = data.terminated
+    flat = observations.reshape(len(observations), -1).astype(np.float32)
+    return Recorded(
+        data=data,
+        observations=torch.from_numpy(flat),
+        actions=torch.from_numpy(actions),
+        rewards=torch.from_numpy(np.array(data.rewards, np.float32)),
+        terminated=torch.from_numpy(last),
+        shift=torch.from_numpy(np.repeat(np.arange(data.n_episodes), data.lengths)),
+        chosen=None,
+        held_out=torch.zeros(0, dtype=torch.int64),
+        device=torch.device("cpu"),
+    )
 
 
 def _places(data: Recorded) -> Tensor:

@@ -8,11 +8,19 @@ import typer
 from rlclinic.serve.cli import options
 
 if TYPE_CHECKING:
-    from rlclinic.ops.data.requests import CheckRequest, CollectRequest, ConvertRequest, EvaluateRequest
+    from rlclinic.ops.data.requests import AdviseRequest, CheckRequest, CollectRequest, ConvertRequest, EvaluateRequest
 
 DAMAGED = 5
 
 app = typer.Typer(help="Collect, check and convert recorded data.", no_args_is_help=True)
+
+
+advice = typer.Typer(help="Say which way to go, before anything is spent.", no_args_is_help=True)
+
+
+@advice.callback()
+def _advise() -> None:
+    """Say which way to go, before anything is spent."""
 
 
 def register(root: typer.Typer) -> None:
@@ -21,6 +29,8 @@ def register(root: typer.Typer) -> None:
     for handler in handlers:
         options.command(app, requests="data.requests")(handler)
     root.add_typer(app, name="data")
+    options.command(advice, name="data", requests="data.requests")(advise)
+    root.add_typer(advice, name="advise")
 
 
 def collect(request: "CollectRequest", as_json: options.Json = False) -> None:
@@ -67,3 +77,15 @@ def evaluate(request: "EvaluateRequest", as_json: options.Json = False) -> None:
 
     result = evaluate(request)
     console.print_json(result) if as_json else results.print_policy_evaluation(result)
+
+
+def advise(request: "AdviseRequest", as_json: options.Json = False) -> None:
+    """Say which way suits recorded data: imitation, offline RL, online RL, or both. Exit code 5 if it is damaged."""
+    from rlclinic.ops.data.advise import advise
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import results
+
+    result = advise(request)
+    console.print_json(result) if as_json else results.print_data_advice(result)
+    if result.verdict == "repair":
+        raise typer.Exit(DAMAGED)

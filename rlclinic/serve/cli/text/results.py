@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rlclinic.report.models import (
         CheckpointList,
         ConfigView,
+        DataAdvice,
         DataReport,
         DataWritten,
         DiagnosisReport,
@@ -283,6 +284,13 @@ def print_policy_evaluation(result: "PolicyEvaluation") -> None:
     from rlclinic.report import dataset
 
     terminal.show(dataset.describe_policy(result))
+
+
+def print_data_advice(result: "DataAdvice") -> None:
+    """`advise data`."""
+    from rlclinic.report import dataset
+
+    terminal.show(dataset.describe_advice(result))
 
 
 def print_data_written(result: "DataWritten") -> None:

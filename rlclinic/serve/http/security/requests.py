@@ -42,7 +42,9 @@ def safe(store: Store, ref: str, changes: list[str] | tuple[str, ...] = ()) -> s
         raise _code(str(before["env"].get("id")))
     if any(after["env"].get(key) != before["env"].get(key) for key in ("id", "wrappers")):
         raise _code(str(after["env"].get("id")))
-    _check_data(store, *(str((config.get("data") or {}).get("path") or "") for config in (before, after)))
+    learned, learns = (str((config.get("data") or {}).get("path") or "") for config in (before, after))
+    if learns and learns != learned:
+        check_data(store, learns)
     known = before["env"].get("kwargs") or {}
     for key, value in (after["env"].get("kwargs") or {}).items():
         if known.get(key) != value and not _is_plain(value):
@@ -50,16 +52,15 @@ def safe(store: Store, ref: str, changes: list[str] | tuple[str, ...] = ()) -> s
     return ref
 
 
-def _check_data(store: Store, before: str, after: str) -> None:
-    """UsageError for recorded data that is neither what the run learned from, nor in the store, nor in Minari's own folder."""
-    if not after or after == before:
-        return
+def check_data(store: Store, name: str) -> str:
+    """Recorded data in the store or in Minari's own folder; UsageError for any other, whether it is there or not."""
     try:
-        place = formats.find(after).resolve()
+        place = formats.find(name).resolve()
     except NotFound:  # not told apart: who asks would learn which files there are
-        raise _file(after) from None
+        raise _file(name) from None
     if not any(place.is_relative_to(folder.resolve()) for folder in (store.root, formats.minari_folder())):
-        raise _file(after)
+        raise _file(name)
+    return name
 
 
 def _is_plain(value: object) -> bool:
