@@ -632,6 +632,7 @@ ONLY: Final[dict[Face, dict[str, str]]] = {
     "mcp": {},
     "http": {
         "GET /health": "for load balancers",
+        "GET /ready": "for load balancers",
         "GET /session": "logging in",
         "POST /session": "logging in",
         "DELETE /session": "logging out",

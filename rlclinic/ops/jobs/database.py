@@ -101,6 +101,17 @@ def move_queue(origin: str, runs_dir: Path = Path("runs")) -> Moved:
     return Moved(database=connections.describe(store), jobs=len(named), waiting=sum(row["state"] == "queued" for row in named))
 
 
+def answers(store: Store) -> bool:
+    """Whether the queue can be used now."""
+    try:
+        if connections.exists(store):
+            with connections.transaction(store) as database:
+                database.execute(f"SELECT {database.now}").fetchone()
+    except RlclinicError:
+        return False
+    return True
+
+
 def check_database(runs_dir: Path = Path("runs")) -> Checked:
     """Say whether the queue can be reached, how fast, and whether it agrees with what is written down in the store."""
     store = Store(runs_dir)

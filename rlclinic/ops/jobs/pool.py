@@ -24,7 +24,7 @@ from rlclinic.errors import RunError
 from rlclinic.launch import deaths
 from rlclinic.ops.jobs import models, start, worker
 from rlclinic.ops.train import machine
-from rlclinic.runs import jobs, lease
+from rlclinic.runs import disk, jobs, lease
 from rlclinic.runs.database import job_queue
 from rlclinic.runs.database.job_queue import Claim
 from rlclinic.runs.store import Store
@@ -65,6 +65,8 @@ class Worker:
     say: Say = lambda text: None
     name: str = field(default_factory=lambda: f"{socket.gethostname()}-{secrets.token_hex(3)}")
     """Also two containers with the same hostname are two workers."""
+    alive: Path | None = None
+    """Touched at every look around: a probe kills a worker that hangs."""
     children: list[Child] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -76,6 +78,7 @@ class Worker:
         """Do jobs until asked to leave, or, with `until_empty`, until nothing waits and nothing runs."""
         try:
             while not stop():
+                self._show_life()
                 try:
                     self._step()
                     if until_empty and not self.children and not self._pending():
@@ -93,6 +96,11 @@ class Worker:
         finally:
             self._drain(stop)
             shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _show_life(self) -> None:
+        if self.alive is not None:
+            with disk.guarded(self.alive):
+                self.alive.touch()
 
     def _pending(self) -> bool:
         return any(row.state in ("queued", "claimed") and row.host == job_queue.ANY for row in job_queue.list_rows(self.store))
@@ -186,6 +194,7 @@ class Worker:
             child.process.send_signal(signal.SIGTERM)
         deadline, asked = time.monotonic() + DRAIN_SECONDS, stop()
         while self.children:
+            self._show_life()
             if stop() > asked or time.monotonic() > deadline:
                 for child in self.children:
                     kill_session(child.process.pid)

@@ -23,7 +23,7 @@ from rlclinic.serve.http.context import Context
 from rlclinic.serve.http.feeds import Feeds
 from rlclinic.serve.http.peers import PeerTable
 from rlclinic.serve.http.root_path import RootPath
-from rlclinic.serve.http.routes import compare, data, diagnose, jobs, outside, runs, sse, status, train, treat
+from rlclinic.serve.http.routes import compare, data, diagnose, health, jobs, outside, runs, sse, status, train, treat
 from rlclinic.serve.http.security import session
 from rlclinic.serve.http.security.access import FILE, AccessLog
 from rlclinic.serve.http.security.guard import Guard
@@ -36,7 +36,7 @@ from rlclinic.serve.web import routes
 DISPATCH_SECONDS: Final = 2.0
 CONFIGS: Final = Path("config/environments")
 """In the folder of a project."""
-ROUTERS = tuple(part.router for part in (session, sse, runs, train, status, diagnose, treat, compare, data, jobs))
+ROUTERS = tuple(part.router for part in (health, session, sse, runs, train, status, diagnose, treat, compare, data, jobs))
 
 
 def create_app(store: Store, settings: Settings | None = None, *, started: Callable[[], None] | None = None) -> FastAPI:

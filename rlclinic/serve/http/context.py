@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from fastapi import Depends, Header, Request, Response
 from fastapi import Path as PathParameter
@@ -25,6 +25,9 @@ from rlclinic.serve.http.peers import PeerTable
 from rlclinic.serve.http.security.tokens import Principal, Tokens
 from rlclinic.serve.http.settings import Settings
 from rlclinic.serve.http.watch_store import StoreWatch
+
+if TYPE_CHECKING:
+    from rlclinic.serve.http.routes.health import Readiness
 
 SELECTOR: Final = r"^[A-Za-z0-9@][A-Za-z0-9._@~-]{0,80}$"
 """An id, a unique beginning, or @last, @last~1, @best, @running. No path is one."""
@@ -47,6 +50,9 @@ class Context:
     tables: TableSource
     examining: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     """One environment is looked at at a time: each keeps a core busy."""
+    probing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    probed: "tuple[float, Readiness] | None" = None
+    """When a probe was last answered, and how."""
 
     @property
     def root(self) -> Path:

@@ -80,13 +80,14 @@ def state(store: Store, job: Job) -> str:
 
 
 def test_a_worker_does_what_waits_and_ends_when_nothing_is_left(
-    store: Store, make_worker: Callable[..., pool.Worker], postgres: Server
+    store: Store, make_worker: Callable[..., pool.Worker], postgres: Server, tmp_path: Path
 ) -> None:
     connections.migrate(store)
     first, second = submit(store), submit(store, seed=10)
     assert (first.state, first.reason, first.pid) == ("queued", "waits for a worker", None)
     assert submit(store, seed=10).id == second.id
-    make_worker().work(stop=lambda: 0, until_empty=True)
+    make_worker(alive=tmp_path / "alive").work(stop=lambda: 0, until_empty=True)
+    assert (tmp_path / "alive").exists()
     assert [state(store, job) for job in (first, second)] == ["finished"] * 2
     assert [row.state for row in job_queue.list_rows(store)] == ["finished"] * 2
     assert {line[0] for line in lines(store)} == {first.id, second.id}

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
 from rlclinic.serve.http import start
+from rlclinic.serve.http.security.tokens import Tokens
 from rlclinic.serve.http.settings import Settings
 from tests.ops.recorded import record_group
 
@@ -39,6 +40,28 @@ def test_a_token_is_shown_once_listed_without_its_secret_and_revoked(root: Path)
     assert rlclinic("serve", "token", "revoke", "nobody")[0] == 3
     assert rlclinic("serve", "token", "revoke", "ci")[0] == 0
     assert json.loads(rlclinic("serve", "token", "list", "--json")[1])["tokens"] == []
+
+
+def test_a_token_is_taken_from_a_file_as_often_as_a_cluster_likes(root: Path, tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("a" * 40 + "\n")
+    take = ("serve", "token", "add", "admin", "--scope", "write", "--from", str(file))
+    code, shown, _ = rlclinic(*take)
+    assert (code, shown) == (0, ""), "whoever reads the log of a container must not learn it"
+    tokens = Tokens(root / "@server" / "tokens.json")
+    first = tokens.path.read_text()
+    assert "a" * 40 not in first
+    assert rlclinic(*take)[0] == 0
+    assert tokens.path.read_text() == first
+    file.write_text("b" * 40)
+    assert rlclinic(*take)[0] == 0
+    assert tokens.verify("a" * 40) is None
+    assert tokens.verify("b" * 40) is not None
+    file.write_text("short")
+    code, _, said = rlclinic(*take)
+    assert (code, "guessed" in said) == (2, True)
+    assert rlclinic(*take[:-1], str(tmp_path / "nowhere"))[0] == 2
+    assert tokens.verify("b" * 40) is not None
 
 
 def test_an_address_that_others_reach_is_not_served_without_a_token(root: Path) -> None:

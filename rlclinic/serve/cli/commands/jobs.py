@@ -88,6 +88,7 @@ def worker(
     ] = None,
     tags: Annotated[str, typer.Option(metavar="TAG,…", help="What this worker has: jobs that need other tags are left alone.")] = "",
     jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Jobs at a time; default: as many as there are cores for.")] = None,
+    alive: Annotated[Path | None, typer.Option(metavar="FILE", help="Touch this file again and again: for a cluster's probe.")] = None,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:
     """Do queued jobs. Of a shared queue (--db): Ctrl-C gives them back with checkpoints. Without: it ends this alone, jobs go on."""
@@ -101,7 +102,7 @@ def worker(
     with signals.caught_signals() as caught:
         if connections.shared():
             has = job_queue.check_tags([tag.strip() for tag in tags.split(",") if tag.strip()])
-            worker = pool.Worker(store, has, jobs, say=lambda text: typer.echo(plain_text.clean(text), err=True))
+            worker = pool.Worker(store, has, jobs, say=lambda text: typer.echo(plain_text.clean(text), err=True), alive=alive)
             typer.echo(plain_text.clean(f"worker {worker.name}: {worker.cores} cores, {connections.describe(store)}"), err=True)
             worker.work(stop=lambda: len(caught), until_empty=until_empty)
             return

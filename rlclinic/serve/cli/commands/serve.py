@@ -108,20 +108,34 @@ def token_add(
         list[str] | None,
         typer.Option("--project", metavar="NAME[=SCOPE]", help="For this project alone, with a scope of its own. Repeatable."),
     ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Take the token in this file, a cluster's secret; the one of that name is replaced."),
+    ] = None,
     token_file: TokenFile = None,
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
     """Make a token. It is shown once; only its hash is kept."""
+    from rlclinic import plain_files
     from rlclinic.serve.cli import console
     from rlclinic.serve.http.security.tokens import Tokens
     from rlclinic.serve.http.settings import Settings
 
-    made = Tokens(Settings(token_file=token_file).tokens_path(runs_dir)).add(name, scope, _read_scopes(project or [], scope))
+    tokens, scopes = Tokens(Settings(token_file=token_file).tokens_path(runs_dir)), _read_scopes(project or [], scope)
+    if source is not None:
+        try:
+            token = plain_files.read_text(source, 1_000, errors="replace").strip()
+        except OSError as error:
+            raise UsageError(f"--from {source}: {error.strerror}.\n  No token was taken.\n  Name a file that holds one") from error
+        made = tokens.put(name, token, scope, scopes)
+    else:
+        made = tokens.add(name, scope, scopes)
     if as_json:
         console.print_json(made)
         return
-    typer.echo(made.token)
+    if source is None:
+        typer.echo(made.token)
     rights = ", ".join(f"{given} in {where}" for where, given in made.projects.items()) or made.scope
     typer.echo(f"{made.name}: {rights}. Keep it: only its hash is in {made.file}", err=True)
 

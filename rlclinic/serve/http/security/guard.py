@@ -28,8 +28,8 @@ from rlclinic.serve.http.settings import Settings
 COOKIE: Final = "rlclinic_session"
 CSRF_HEADER: Final = "x-csrf-token"
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-OPEN: Final = re.compile(r"/login|/static/.*|/favicon\.ico|/api/v1/(health|session)")
-"""Reached without a token: what the login page is made of."""
+OPEN: Final = re.compile(r"/login|/static/.*|/favicon\.ico|/api/v1/(health|ready|session)")
+"""Reached without a token: what the login page is made of, and what probes ask."""
 ASKS: Final = re.compile(
     r"/api/v1/(config/validate|environments/examine|trials/preview|races/preview|studies/sensitivity/preview|session)|/mcp(/.*)?"
 )

@@ -1,7 +1,5 @@
 """Coming in with a browser: a token is exchanged for a cookie that scripts cannot read, with a CSRF token beside it."""
 
-from typing import Literal
-
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.datastructures import Headers
@@ -19,13 +17,6 @@ from rlclinic.serve.http.security.tokens import SESSION_SECONDS, Principal
 
 router = APIRouter(prefix="/api/v1", tags=["session"])
 pages = APIRouter(include_in_schema=False)
-
-
-class Health(Result):
-    """The server answers."""
-
-    status: Literal["ok"] = "ok"
-    version: str
 
 
 class Login(BaseModel):
@@ -51,12 +42,6 @@ class Session(Result):
     """All that may be looked at; one is chosen by the header X-Project, in a browser at /projects/NAME."""
     csrf: str | None
     """To be sent as X-CSRF-Token with every change by a page that came in with a cookie."""
-
-
-@router.get("/health", response_model=Health)
-async def get_health(request: Request) -> Health:
-    """Whether the server answers: for probes, and open to all."""
-    return Health(version=request.app.version)
 
 
 @router.get("/session", response_model=Session)

@@ -31,6 +31,7 @@ LOCAL: Final = "local"
 """The user who runs the server: known by the system, or by the link."""
 SESSION_SECONDS: Final = 7 * 24 * 3_600
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{32,200}")
 _SCOPES: Final = {"read": frozenset({"read"}), "own": frozenset({"read", "write", "own"}), "write": frozenset({"read", "write"})}
 _SECRET: Final = "cookie.key"
 KEY: Final = "RLCLINIC_COOKIE_KEY"
@@ -101,18 +102,27 @@ class Tokens:
 
         With `projects` it is for these alone, each with a scope of its own.
         """
+        if name in self._read():
+            raise UsageError(
+                f"there is a token {name} already.\n  Two could not be told apart.\n  Type: ", Action("serve token revoke", name)
+            )
+        return self.put(name, make_token(), scope, projects)
+
+    def put(self, name: str, token: str, scope: Scope = "read", projects: dict[str, Scope] | None = None) -> TokenMade:
+        """Take a token that was made elsewhere, as a cluster's secret is. Done again it changes nothing; another token takes its place."""
         for project in projects or {}:
             check_name(project)
         if not _NAME.fullmatch(name):
             raise UsageError(f"{name!r} cannot be a token's name: letters, digits, dots, dashes and underscores, at most 40.")
-        known = self._read()
-        if name in known:
+        if not _TOKEN.fullmatch(token):
             raise UsageError(
-                f"there is a token {name} already.\n  Two could not be told apart.\n  Type: ", Action("serve token revoke", name)
+                "this is no token: 32 to 200 letters, digits, dashes and underscores.\n  A shorter one could be guessed.\n"
+                "  Make one: openssl rand -hex 32"
             )
-        token = make_token()
-        about = {"hash": hash_token(token), "scope": scope, "created": time.time(), **({"projects": projects} if projects else {})}
-        self._write({**known, name: about})
+        known = self._read()
+        about = {"hash": hash_token(token), "scope": scope, **({"projects": projects} if projects else {})}
+        if {key: value for key, value in known.get(name, {}).items() if key != "created"} != about:
+            self._write({**known, name: {**about, "created": time.time()}})
         return TokenMade(name=name, scope=scope, token=token, file=str(self.path), projects=projects or {})
 
     def listed(self) -> TokenList:

@@ -1,0 +1,56 @@
+{{- define "rlclinic.name" -}}
+{{- .Release.Name }}-rlclinic
+{{- end }}
+
+{{- define "rlclinic.labels" -}}
+app.kubernetes.io/name: rlclinic
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "rlclinic.selector" -}}
+app.kubernetes.io/name: rlclinic
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "rlclinic.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "rlclinic.databaseSecret" -}}
+{{ .Values.database.existingSecret | default (printf "%s-database" (include "rlclinic.name" .)) }}
+{{- end }}
+
+{{- define "rlclinic.tokenSecret" -}}
+{{ .Values.token.existingSecret | default (printf "%s-token" (include "rlclinic.name" .)) }}
+{{- end }}
+
+{{- define "rlclinic.claim" -}}
+{{ .Values.runs.existingClaim | default (printf "%s-runs" (include "rlclinic.name" .)) }}
+{{- end }}
+
+{{- define "rlclinic.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "rlclinic.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "rlclinic.databaseVariable" -}}
+- name: RLCLINIC_DB
+  valueFrom:
+    secretKeyRef:
+      name: {{ include "rlclinic.databaseSecret" . }}
+      key: {{ .Values.database.key }}
+{{- end }}
