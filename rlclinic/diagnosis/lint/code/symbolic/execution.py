@@ -29,6 +29,7 @@ _SAME_OBJECT: Final = frozenset(
 )
 _IN_PLACE: Final = frozenset({"copy_", "mul_", "add_", "lerp_", "fill_", "sub_", "set_"})
 _SAME_ARRAY: Final = frozenset({"to", "cpu", "cuda", "float", "view", "reshape", "numpy", "astype"})
+_DRAWING: Final = frozenset({"randint", "choice", "integers", "randperm", "permutation", "arange", "argmax", "sample"})
 _CONTAINERS: Final = frozenset({"ModuleList", "ModuleDict", "ParameterList"})
 
 
@@ -76,10 +77,11 @@ class Items:
 class Table:
     """A dictionary with keys that are known."""
 
-    __slots__ = ("items", "node")
+    __slots__ = ("items", "made_by", "node")
 
-    def __init__(self, items: dict[Any, "Value"], node: ast.AST | None = None) -> None:
-        self.items, self.node = items, node
+    def __init__(self, items: dict[Any, "Value"], node: ast.AST | None = None, made_by: "Value | None" = None) -> None:
+        self.items, self.node, self.made_by = items, node, made_by
+        """What is called for a key that is not there yet."""
 
 
 class Record:
@@ -230,10 +232,14 @@ class Execution:
         self._weight_sets: dict[int, list[tuple[Value, Symbol]]] = {}
         self.tests: dict[ast.While, Value] = {}
         """What each loop asks after its passes."""
+        self.named: list[tuple[int, Value]] = []
+        """Networks and weights, and the line on which they got a name."""
         self.walked: dict[ast.AST, Value] = {}
         """What each loop walks over."""
         self.reached: set[int] = set()
         """Lines of functions that the script itself calls."""
+        self._last_test: Value | None = None
+        """The condition of the branch that was passed last; None where only one of its ways is possible."""
         self._active: list[ast.AST] = []
         self._frames: list[tuple[ast.AST, set[int], int, list[Value]]] = []
         """Calls that are being followed, what they were given, and how many networks are among that."""
@@ -284,8 +290,13 @@ class Execution:
     # ── statements ──
 
     def _block(self, body: list[ast.stmt], scope: Scope) -> None:
+        outer = self._guards
         for statement in body:
             self._statement(statement, scope)
+            if isinstance(statement, ast.If) and _leaves(statement.body) and not statement.orelse and self._last_test is not None:
+                # What follows an early exit happens only where its condition does not hold.
+                self._guards = (*self._guards, Symbol("Not", (self._last_test,), statement))
+        self._guards = outer
 
     def _statement(self, node: ast.stmt, scope: Scope) -> None:
         self._count()
@@ -365,7 +376,12 @@ class Execution:
         decided = self._decided(test)
         if decided is not None:
             self._block(node.body if decided else node.orelse, scope)
+            self._last_test = None
             return
+        self._branch_by(test, node, scope)
+        self._last_test = test
+
+    def _branch_by(self, test: Value, node: ast.If, scope: Scope) -> None:
         outer, before = self._guards, dict(scope.names)
         attributes = [(record, dict(record.attributes)) for record in self.records]
         self._guards = (*outer, test)
@@ -375,7 +391,7 @@ class Execution:
         for record, old in attributes:
             if record.attributes != old:
                 record.attributes = dict(old)
-        ends = bool(node.body) and isinstance(node.body[-1], ast.Return | ast.Continue | ast.Break | ast.Raise)
+        ends = _leaves(node.body)
         self._guards = (*outer, Symbol("Not", (test,), node))
         self._block(node.orelse, scope)
         self._guards = outer
@@ -385,7 +401,7 @@ class Execution:
                 if other is not value:
                     record.attributes[name] = self._join(test, value, other, node) if other is not None else value
         after_else = scope.names
-        other_ends = bool(node.orelse) and isinstance(node.orelse[-1], ast.Return | ast.Continue | ast.Break | ast.Raise)
+        other_ends = _leaves(node.orelse)
         if ends and not isinstance(node.body[-1], ast.Continue):
             return
         if other_ends:
@@ -430,6 +446,8 @@ class Execution:
             return one
         if isinstance(one, Items) and isinstance(other, Items) and len(one.items) == len(other.items) and one.items:
             return Items([self._join(test, a, b, node) for a, b in zip(one.items, other.items, strict=True)], node)
+        if isinstance(one, Table) and isinstance(other, Table) and one.items.keys() == other.items.keys():
+            return Table({key: self._join(test, one.items[key], other.items[key], node) for key in one.items}, node)
         if isinstance(one, Table | Record) and isinstance(other, Table | Record) and type(one) is type(other):
             return one
         if isinstance(one, Kind | Closure | Record) and isinstance(other, Symbol) and other.op == "const":
@@ -480,6 +498,8 @@ class Execution:
         self._free -= free
 
     def _assign(self, target: ast.expr, value: Value, scope: Scope, node: ast.AST) -> None:
+        if isinstance(value, Record) or (isinstance(value, Symbol) and value.op in ("net", "weights")):
+            self.named.append((getattr(node, "lineno", 0), value))
         if isinstance(target, ast.Name):
             if target.id in scope.outside:
                 outer = scope.outer
@@ -490,8 +510,17 @@ class Execution:
                 scope.names[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
             starred = next((place for place, each in enumerate(target.elts) if isinstance(each, ast.Starred)), None)
+            known = self._known_items(value, node) if starred is not None else None
             for place, each in enumerate(target.elts):
-                if starred is not None and place >= starred:
+                if starred is None:
+                    self._assign(each, self._part(value, place, len(target.elts), node), scope, node)
+                elif known is not None and len(known) >= len(target.elts) - 1:
+                    after = len(target.elts) - place - 1
+                    if isinstance(each, ast.Starred):
+                        self._assign(each.value, Items(known[place : len(known) - after], node), scope, node)
+                    else:
+                        self._assign(each, known[place] if place < starred else known[-after - 1], scope, node)
+                elif place >= starred:
                     inner = each.value if isinstance(each, ast.Starred) else each
                     self._assign(inner, self._symbol("item", (value,), node), scope, node)
                 else:
@@ -529,6 +558,14 @@ class Execution:
             elif len(holder.stored) < MOST_ITEMS:
                 holder.stored.append(self._symbol("put", (value, key), node))
             self._event("store", holder, value, node)
+
+    def _known_items(self, value: Value, node: ast.AST) -> list[Value] | None:
+        """All values of a tuple whose length is known; a step has five."""
+        if isinstance(value, Symbol) and value.op == "step":
+            return [self._part(value, place, 5, node) for place in range(5)]
+        if isinstance(value, Symbol) and value.op == "reset":
+            return [self._part(value, place, 2, node) for place in range(2)]
+        return list(value.items) if isinstance(value, Items) and not value.is_open else None
 
     def _part(self, value: Value, place: int, count: int, node: ast.AST) -> Value:
         """One of the values that something is unpacked into."""
@@ -846,6 +883,14 @@ class Execution:
         if isinstance(holder, Table):
             if place in holder.items:
                 return holder.items[place]
+            if holder.made_by is not None:
+                if isinstance(key, Symbol) and key.op != "const" and _is_observed(key):
+                    # A dictionary of values for observations is a table.
+                    return self._symbol("out", (self._table_array(holder, node), key), node)
+                name = place if place is not None else "?"
+                if name not in holder.items:
+                    holder.items[name] = self._apply(holder.made_by, [], {}, node)
+                return holder.items[name]
             return next(iter(holder.items.values())) if len(holder.items) == 1 else self._symbol("item", (holder,), node, place)
         if isinstance(holder, Record):
             if holder.kind.fields and isinstance(place, int) and place < len(holder.kind.fields):
@@ -854,14 +899,30 @@ class Execution:
             if found is not None:
                 return self._enter(Closure(found[0], found[1].scope, holder, found[1]), [key], {}, node)
         if isinstance(holder, Symbol):
+            if holder.op in ("step", "reset") and isinstance(key, Symbol) and key.op == "slice":
+                cut = _cut(Items(self._known_items(holder, node) or []), key)
+                if cut is not None:
+                    return Items(cut, node)
             if isinstance(place, int) and place >= 0 and holder.op in ("step", "reset", "columns"):
                 return self._part(holder, place, 5 if holder.op == "step" else 2, node)
             table = _array_of(holder)
-            if table is not None and table.data == "zeros" and _is_observed(key):
+            if table is not None and table.data in ("zeros", "ones", "full", "empty") and _is_observed(key):
                 # An entry of a table for an observation: what is known of it.
+                if isinstance(key, Items) and len(key.items) > 1:
+                    row = self._symbol("out", (table, key.items[0]), node)
+                    is_whole = isinstance(key.items[1], Symbol) and key.items[1].op == "slice"
+                    return row if is_whole else self._symbol("item", (row, key.items[1]), node)
                 return self._symbol("out", (table, key), node)
             return self._symbol("read" if table is not None else "item", (holder, key), node, place)
         return self._symbol("item", (holder, key), node, place)
+
+    def _table_array(self, holder: Table, node: ast.AST) -> Symbol:
+        """The values of a dictionary that makes its entries itself, as one array."""
+        known = holder.items.get("table")
+        if not isinstance(known, Symbol):
+            known = self._symbol("array", (), node, "zeros")
+            holder.items["table"] = known
+        return known
 
     # ── calls ──
 
@@ -947,6 +1008,8 @@ class Execution:
                 return self._apply(function.args[0], args[1:], keys, node)
             if function.op == "vmap":
                 return self._apply(function.args[0], args, keys, node)
+            if function.op == "partial":
+                return self._apply(function.args[0], [*function.args[1:], *args], {**function.keys, **keys}, node)
         return self._symbol("called", (function, *args, *keys.values()), node)
 
     def _ask(self, record: Record, closure: Closure, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
@@ -1113,10 +1176,26 @@ class Execution:
         if name in ("manual_backward", "backward") and args:
             self._event("backward", args[0], args[0], node)
         if name in ("optimizers",):
-            return self.optimizers[-1] if len(self.optimizers) == 1 else self._symbol("unknown", (), node)
+            return self._configured(holder, node)
         made = self._symbol("method", (holder, *args), node, name)
         made.keys = keys
         return made
+
+    def _configured(self, holder: Value, node: ast.AST) -> Value:
+        """The optimizers of a Lightning module: one, or a list in the order that they were returned in."""
+        found = holder.kind.method("configure_optimizers") if isinstance(holder, Record) else None
+        if found is None or not isinstance(holder, Record):
+            return self.optimizers[-1] if len(self.optimizers) == 1 else self._symbol("unknown", (), node)
+        if "configured optimizers" not in holder.attributes:
+            made = self._enter(Closure(found[0], found[1].scope, holder, found[1]), [], {}, node)
+            if isinstance(made, Items) and made.items and isinstance(made.items[0], Items):
+                made = made.items[0]
+            if isinstance(made, Items) and len(made.items) == 1:
+                made = made.items[0]
+            if isinstance(made, Table):
+                made = made.items.get("optimizer", made)
+            holder.attributes["configured optimizers"] = made
+        return holder.attributes["configured optimizers"]
 
     def _of_items(self, holder: Items, name: str, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
         if name in ("append", "appendleft", "insert", "add") and args:
@@ -1179,14 +1258,16 @@ class Execution:
             if name in ("step", "zero_grad") and holder.op == "optimizer":
                 self._event(f"optimizer {name}", holder, None, node)
             return self._symbol("method", (holder, *args), node, name)
+        if name in ("setup", "prepare", "setup_module") and args and _is_tool(holder):
+            return args[0] if len(args) == 1 else Items(args, node)
+        if name == "step" and args and isinstance(args[0], Symbol) and args[0].op == "optimizer":
+            self._event("optimizer step", args[0], None, node)
+            return constant(None, node)
         if name in ("step", "reset") and holder.op not in ("net", "dist") and (name == "reset" or args):
             return self._stepped(holder, name, args, keys, node)
         if name == "backward":
-            value = (
-                args[0]
-                if args and not isinstance(args[0], Items) and holder.op in ("attribute", "parameter", "called", "asked")
-                else holder
-            )
+            is_other = holder.op in ("attribute", "parameter", "called", "asked") or _is_tool(holder)
+            value = args[0] if args and not isinstance(args[0], Items) and is_other else holder
             self._event("backward", value, value, node)
             return constant(None, node)
         if holder.op == "net":
@@ -1199,6 +1280,14 @@ class Execution:
             return holder
         if holder.op == "weights" and name == "detach":
             return holder
+        source = _network_of_weights(holder) if name in ("detach", "clone") else None
+        if source is not None:
+            if name == "detach":
+                return holder
+            twin = self._symbol("weights", (), node, name)
+            twin.copy_of = source  # type: ignore[assignment]
+            self.copies.append((twin, source))
+            return twin
         if holder.op == "weights" and name in ("clone", "copy"):
             twin = self._symbol("weights", (), node, name)
             twin.copy_of = holder
@@ -1209,6 +1298,8 @@ class Execution:
             made.keys = keys
             self._event(f"in place {name}", holder, made, node)
             return made
+        if name in ("dot", "matmul", "mm", "mv") and len(args) == 1:
+            return self._operation("MatMult", (holder, args[0]), node)
         if name in ("append", "add", "push", "store") and args:
             self._event("store", holder, Items(args, node), node)
             if holder.op == "array" and name == "append":
@@ -1294,6 +1385,8 @@ class Execution:
             if name in ("list", "tuple", "tqdm", "iter"):
                 return first
             return Items([], node, is_open=True)
+        if name == "defaultdict":
+            return Table(dict(keys), node, first if first is not None else None)
         if path == "dict":
             pairs = first.items if isinstance(first, Items) else []
             known_pairs = {
@@ -1315,6 +1408,10 @@ class Execution:
             return self._stream(first, node)
         if path == "next" and first is not None and not isinstance(first, Record):
             return self._element(first, node)
+        if name in ("TensorDataset", "StackDataset"):
+            return Items(args, node)
+        if name == "DataLoader" and first is not None:
+            return self._loaded_batches(first, node)
         if name == "astuple" and isinstance(first, Record) and first.kind.fields:
             return Items(_iterate(first) or [], node)
         if name in ("asdict", "vars") and isinstance(first, Record):
@@ -1372,10 +1469,14 @@ class Execution:
             first.attributes[str(args[1].data)] = args[2]
         if name == "parse_args" and not args:
             return self._symbol("settings", (), node)
-        if name == "partial" and first is not None and isinstance(first, Closure):
-            return first
+        if name == "partial" and isinstance(first, Closure | Kind | Record):
+            made = self._symbol("partial", tuple(args), node, name)
+            made.keys = keys
+            return made
         if "lr_scheduler" in path:
             return self._symbol("schedule", tuple(args), node, name)
+        if name in ("dot", "matmul", "inner", "mm", "mv", "vdot") and len(args) == 2:
+            return self._operation("MatMult", (args[0], args[1]), node)
         if name == "linear" and len(args) > 1 and isinstance(args[1], Symbol) and args[1].op == "weights":
             return self._symbol("out", (args[1], args[0]), node, "linear")
         if name == "grad" and first is not None and not isinstance(first, Closure):
@@ -1398,6 +1499,26 @@ class Execution:
         made.keys = keys
         self.calls.append(made)
         return made
+
+    def _loaded_batches(self, dataset: Value, node: ast.AST) -> Value:
+        """What a DataLoader gives: rows of its dataset, stacked field by field; of a TensorDataset parts of each tensor."""
+        if isinstance(dataset, Items):
+            return Items([Items([self._symbol("sampled", (each,), node) for each in dataset.items], node)], node, is_open=True)
+        row: Value | None = None
+        if isinstance(dataset, Record) and dataset.kind.method("__iter__") is not None:
+            row = self._element(self._stream(dataset, node), node)
+        elif isinstance(dataset, Record) and dataset.kind.method("__getitem__") is not None:
+            row = self._subscript(dataset, self._symbol("index", (), node), node)
+        if isinstance(row, Items):
+            return Items([Items([self._symbol("column", (each,), node) for each in row.items], node)], node, is_open=True)
+        if isinstance(row, Table):
+            columns: dict[Any, Value] = {key: self._symbol("column", (each,), node) for key, each in row.items.items()}
+            return Items([Table(columns, node)], node, is_open=True)
+        if isinstance(row, Record) and row.kind.fields:
+            made = Record(row.kind, node)
+            made.attributes = {key: self._symbol("column", (each,), node) for key, each in row.attributes.items()}
+            return Items([made], node, is_open=True)
+        return self._symbol("element", (dataset,), node)
 
     def _replaced(self, record: Record, keys: dict[str, Value], node: ast.AST) -> Record:
         made = Record(record.kind, node)
@@ -1491,6 +1612,29 @@ class Execution:
         return value
 
 
+def _network_of_weights(value: Value) -> "Symbol | Record | None":
+    """The network of which something is one of the weights, as its own methods give them."""
+    while isinstance(value, Symbol) and value.op in ("element", "item", "column", "carried") and value.args:
+        value = value.args[0]
+        if isinstance(value, Items) and len(value.items) == 2:
+            value = value.items[1]
+    if isinstance(value, Symbol) and value.op == "method" and value.data == "items" and value.args:
+        value = value.args[0]
+    if isinstance(value, Symbol) and value.op == "method" and value.data in ("named_parameters", "parameters", "state_dict") and value.args:
+        holder = value.args[0]
+        return holder if isinstance(holder, Record) or (isinstance(holder, Symbol) and holder.op == "net") else None
+    return None
+
+
+def _is_tool(value: Symbol) -> bool:
+    """An object of a library's class that nothing else is known of: Fabric(), Accelerator(), GradScaler()."""
+    return value.op == "call" and str(value.data).rpartition(".")[2][:1].isupper()
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], ast.Return | ast.Continue | ast.Break | ast.Raise)
+
+
 def _held(value: Value) -> Iterator[Value]:
     """A value, and what a list or a dictionary of it holds."""
     yield value
@@ -1556,12 +1700,26 @@ def _as_weights(value: Value) -> Symbol | None:
 
 
 def _is_observed(key: Value) -> bool:
-    """What an environment showed, as it is."""
-    while isinstance(key, Symbol) and key.op in ("carried", "phi", "item", "call", "method") and key.args:
-        if key.op in ("call", "method") and str(key.data).rpartition(".")[2] not in ("int", "item", "tuple", "discretize", "digitize"):
+    """What an environment showed, as it is or made into a number: not the answer of a network, nor a counter."""
+    if isinstance(key, Items):
+        return bool(key.items) and len(key.items) < 4 and _is_observed(key.items[0])
+    pending: list[Value] = [key]
+    seen: set[int] = set()
+    shown = False
+    while pending and len(seen) < 60:
+        current = pending.pop()
+        if isinstance(current, Items):
+            pending += current.items[:MOST_ITEMS]
+        if not isinstance(current, Symbol) or id(current) in seen:
+            continue
+        seen.add(id(current))
+        if current.op in ("out", "index", "sampled", "array", "net") or str(current.data).rpartition(".")[2] in _DRAWING:
             return False
-        key = key.args[1] if key.op == "phi" else key.args[0]
-    return isinstance(key, Symbol) and (key.op == "observed" or (key.op == "stepped" and key.data[0] == 0))
+        if current.op == "observed" or (current.op == "stepped" and current.data[0] == 0):
+            shown = True
+        elif current.op not in ("env", "step", "reset"):
+            pending += current.args[1:] if current.op == "phi" else current.args
+    return shown
 
 
 def _counted(op: str, args: tuple[Value, ...]) -> int | None:

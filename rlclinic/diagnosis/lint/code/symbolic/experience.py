@@ -481,6 +481,11 @@ def _is_greedy_action(value: Value) -> bool:
     return any(part.op == "out" for part in held) and any(called(part) in ("argmax", "max") for part in held)
 
 
+def explores(script: Script) -> bool:
+    """Whether some action that an environment is given is chosen at random, or has noise added."""
+    return any(_is_random_action(holds) or _is_random_action(fails) for _, _, _, holds, fails in _choices(script))
+
+
 def exploration_inverted(script: Script) -> Iterator[Spot]:
     for _, test, _, holds, fails in _choices(script):
         threshold = _threshold(test)

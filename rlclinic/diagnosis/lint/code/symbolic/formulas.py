@@ -5,6 +5,7 @@ Names count only where a script does not show where a value comes from: a parame
 
 import ast
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -195,49 +196,22 @@ def flag(value: Value, depth: int = 12) -> Flag | None:
     if value.op in ("Not", "Invert") or called(value) in ("logical_not", "bitwise_not"):
         inner = flag(value.args[0], depth - 1)
         return Flag(-inner.sign, inner.ends) if inner else None
-    if value.op == "Sub" and number(value.args[0]) == 1:
-        inner = flag(value.args[1], depth - 1)
-        return Flag(-inner.sign, inner.ends) if inner else None
     if value.op == "Compare" and len(value.args) == 2 and value.data in ("Is", "IsNot") and _is_none(value.args[1]):
         chosen = _none_by_flag(value.args[0], depth)
         return Flag(chosen.sign if value.data == "Is" else -chosen.sign, chosen.ends) if chosen else None
-    if value.op == "Compare" and len(value.args) == 2 and value.data in ("Eq", "Lt", "LtE", "Gt", "NotEq", "Is"):
-        inner, against = flag(value.args[0], depth - 1), number(value.args[1])
-        if inner and against is not None:
-            zero = against in (0, 0.5) if value.data != "Eq" else against == 0
-            low = value.data in ("Lt", "LtE") or (value.data == "Eq" and zero)
-            return Flag(-inner.sign if low else inner.sign, inner.ends)
-        return None
-    if value.op in ("Or", "And", "BitOr", "BitAnd", "Add", "Mult") or called(value) in (
-        "logical_or",
-        "logical_and",
-        "maximum",
-        "bitwise_or",
-    ):
-        flags = [one for one in (flag(argument, depth - 1) for argument in value.args[-2:] if number(argument) is None) if one]
-        if value.op == "Mult":
-            return (
-                flags[0]
-                if len(flags) == 1 and any(number(argument) is not None for argument in value.args)
-                else _agree(flags)
-                if len(flags) == 2
-                else None
-            )
-        return _agree(flags) if len(flags) == len(value.args[-2:]) else flags[0] if flags and value.op in ("And", "Or") else None
-    if value.op == "phi":
-        test, one, other = value.args
-        decided = flag(test, depth - 1)
-        if decided and number(one) == 0:
-            return Flag(-decided.sign, decided.ends)
-        if decided and number(other) == 0:
-            return decided
-        flags = [flag(each, depth - 1) for each in (one, other) if number(each) is None]
-        return flags[0] if flags and all(flags) else None
-    if called(value) == "where" and len(value.args) == 3:
-        decided = flag(value.args[0], depth - 1)
-        if decided and (number(value.args[1]) == 0 or number(value.args[2]) == 0):
-            return Flag(-decided.sign if number(value.args[1]) == 0 else decided.sign, decided.ends)
-        return None
+    if value.op in ("Or", "And", "BitOr", "BitAnd") or called(value) in ("logical_or", "logical_and", "maximum", "bitwise_or"):
+        given = [argument for argument in value.args if number(argument) is None]
+        flags = [one for one in (flag(argument, depth - 1) for argument in given) if one]
+        agreed = _agree(flags) if flags and (len(flags) == len(given) or value.op in ("And", "Or")) else None
+        return agreed or (flags[0] if flags and len(flags) < len(given) and value.op in ("And", "Or") else None)
+    if value.op in ("Add", "Sub", "Mult", "Div", "USub", "UAdd", "Compare", "phi") or called(value) in _ARITHMETIC:
+        switched = _switched(value, depth)
+        if switched is not None and switched.ends and (switched.low == 0) != (switched.high == 0):
+            return Flag(1 if switched.low == 0 else -1, switched.ends)
+        if value.op != "phi":
+            return None
+        flags = [flag(each, depth - 1) for each in value.args[1:] if number(each) is None]
+        return _agree(flags) if flags and all(flags) else None
     inner_values = _through(value)
     if inner_values is not None:
         flags = [
@@ -252,6 +226,63 @@ def flag(value: Value, depth: int = 12) -> Flag | None:
     if name and len(name) > 1 and words.END(name):
         return Flag(1, frozenset({"named"}))
     return None
+
+
+class _Switched(NamedTuple):
+    """A number that depends on flags alone: what it is where no episode ends, what it is at an end, and at which ends."""
+
+    low: float
+    high: float
+    ends: frozenset[str]
+
+
+_ARITHMETIC: Final = frozenset({"where", "sub", "add", "mul", "multiply", "subtract", "neg", "negative", "rsub"})
+_COMPARISONS: Final = {
+    "Eq": operator.eq, "NotEq": operator.ne, "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge,
+    "Is": operator.eq, "IsNot": operator.ne,
+}  # fmt: skip
+
+
+def _switched(value: Value, depth: int) -> _Switched | None:
+    """What a formula of flags and numbers is at an end and elsewhere; unknown coefficients count as 1."""
+    if depth <= 0:
+        return None
+    fixed = number(value)
+    if fixed is not None:
+        return _Switched(fixed, fixed, frozenset())
+    if not isinstance(value, Symbol):
+        return None
+    name = called(value)
+    if value.op == "phi" or (name == "where" and len(value.args) == 3):
+        decided, one, other = flag(value.args[0], depth - 1), _switched(value.args[1], depth - 1), _switched(value.args[2], depth - 1)
+        if decided is None or one is None or other is None:
+            return None
+        at_end, elsewhere = (one, other) if decided.sign > 0 else (other, one)
+        return _Switched(elsewhere.low, at_end.high, decided.ends | one.ends | other.ends)
+    if value.op in ("USub", "UAdd") or name in ("neg", "negative"):
+        inner = _switched(value.args[0], depth - 1)
+        sign = 1 if value.op == "UAdd" else -1
+        return _Switched(sign * inner.low, sign * inner.high, inner.ends) if inner else None
+    kind = {"sub": "Sub", "subtract": "Sub", "add": "Add", "mul": "Mult", "multiply": "Mult", "rsub": "Sub"}.get(name, value.op)
+    if kind in ("Add", "Sub", "Mult", "Div", "Compare") and len(value.args) == 2:
+        one, other = (_switched(each, depth - 1) for each in (value.args[::-1] if name == "rsub" else value.args))
+        if one is None or other is None or not one.ends | other.ends:
+            return None
+        if kind == "Div" and 0 in (other.low, other.high):
+            return None
+        compute = _COMPARISONS.get(str(value.data)) if kind == "Compare" else _OPERATORS[kind]
+        if compute is None:
+            return None
+        return _Switched(float(compute(one.low, other.low)), float(compute(one.high, other.high)), one.ends | other.ends)
+    if kind not in ("Add", "Sub", "Mult", "Div", "Compare"):
+        held = flag(value, depth - 1)
+        if held is not None:
+            return _Switched(0.0, 1.0, held.ends) if held.sign > 0 else _Switched(1.0, 0.0, held.ends)
+        return _Switched(1.0, 1.0, frozenset()) if is_scalar(value) else None
+    return None
+
+
+_OPERATORS: Final = {"Add": operator.add, "Sub": operator.sub, "Mult": operator.mul, "Div": operator.truediv}
 
 
 def _is_none(value: Value) -> bool:
@@ -280,6 +311,36 @@ def _agree(found: Sequence[Flag | None]) -> Flag | None:
     return Flag(flags[0].sign, frozenset().union(*(each.ends for each in flags)))
 
 
+def alternatives(value: Value, depth: int = 6) -> list[Value]:
+    """What a value may be, by the branches that it was chosen in."""
+    if depth and isinstance(value, Symbol) and value.op == "phi" and flag(value.args[0]) is None:
+        return [each for branch in value.args[1:] for each in alternatives(branch, depth - 1)]
+    return [value]
+
+
+def chosen_by_flag(value: Value, depth: int = 8) -> tuple[Flag, Symbol] | None:
+    """where(ended, 0, x), x.masked_fill(ended, 0), x[ended] = 0: the flag, with the sign that it would have as a factor, and where."""
+    if not isinstance(value, Symbol) or depth == 0:
+        return None
+    if (value.op == "phi" or called(value) == "where") and len(value.args) == 3:
+        decided = flag(value.args[0])
+        nothing = [_is_nothing(branch) for branch in value.args[1:]]
+        if decided is not None and nothing[0] != nothing[1]:
+            return Flag(-decided.sign if nothing[0] else decided.sign, decided.ends), value
+        return None
+    if called(value) in ("masked_fill", "masked_fill_") and len(value.args) == 3 and number(value.args[2]) == 0:
+        decided = flag(value.args[1])
+        return (Flag(-decided.sign, decided.ends), value) if decided is not None else None
+    for put in value.stored:
+        if value.op != "array" and isinstance(put, Symbol) and put.op == "put" and len(put.args) > 1 and number(put.args[0]) == 0:
+            decided = flag(put.args[1])
+            if decided is not None:
+                return Flag(-decided.sign, decided.ends), put
+    if (called(value) in PASSING or value.op in ("attribute", "item")) and value.args:
+        return chosen_by_flag(value.args[0], depth - 1)
+    return None
+
+
 def depends_on_flag(value: Value) -> bool:
     """Whether a flag of ends takes part in a value; one that chooses between two futures, or is inside of a network, does not count."""
     pending: list[Value] = [value]
@@ -304,7 +365,10 @@ def depends_on_flag(value: Value) -> bool:
 
 
 def _is_nothing(value: Value) -> bool:
-    return number(value) == 0 or (isinstance(value, Symbol) and value.op == "array" and not value.stored)
+    if called(value) in PASSING and isinstance(value, Symbol) and value.args:
+        return _is_nothing(value.args[0])
+    empty = isinstance(value, Symbol) and value.op == "array" and str(value.data).startswith("zeros") and not value.stored
+    return number(value) == 0 or empty
 
 
 def marks_end(held: Flag | None) -> bool:
@@ -485,6 +549,9 @@ def is_scalar(value: Value) -> bool:
 def root(network: Value) -> Symbol | Record | None:
     """The network that a layer is part of."""
     if isinstance(network, Symbol) and network.op in ("net", "weights"):
+        if network.op == "net" and network.stored and isinstance(network.stored[0], Symbol) and network.stored[0].op == "weights":
+            # A module that is asked with weights of its own: the weights say which network it is.
+            return network.stored[0]
         owner = network.owner
         return owner if owner is not None and owner.kind.is_network() and not owner.kind.is_trainer() else network
     return network if isinstance(network, Record) else None
@@ -614,11 +681,12 @@ def copies(run: Execution) -> list[Copy]:
 
 def _copies(run: Execution) -> list[Copy]:
     made: dict[int, Copy] = {}
+    stepped = {id(event.subject) for event in run.events if event.name == "update"}
     for value in _all_networks(run):
-        if value.copy_of is not None:
+        if value.copy_of is not None and id(value) not in stepped:
             made[id(value)] = Copy(value, value.copy_of)
     for copy, source in run.copies:
-        if isinstance(copy, Record) or copy.op in ("net", "weights"):
+        if (isinstance(copy, Record) or copy.op in ("net", "weights")) and id(copy) not in stepped:
             made[id(copy)] = Copy(copy, source)
     for event in run.events:
         if event.name == "load" and event.value is not None:
@@ -689,6 +757,8 @@ class Target(NamedTuple):
 
     sum: Symbol
     future: Term
+    chosen: Flag | None = None
+    """The flag that decides whether the sum is used at all, as a factor of its future would: where(ended, reward, sum)."""
 
 
 def targets(script: Script) -> list[Target]:
@@ -697,6 +767,12 @@ def targets(script: Script) -> list[Target]:
 
 
 def _targets(run: Execution) -> Iterator[Target]:
+    chosen: dict[int, Flag] = {}
+    for call in run.calls:
+        decided = flag(call.args[0]) if called(call) == "where" and len(call.args) == 3 else None
+        for place, branch in enumerate(call.args[1:3]) if decided is not None else ():
+            sign = decided.sign if place == 0 else -decided.sign  # type: ignore[union-attr]
+            chosen[id(_bare_sum(branch))] = Flag(sign, decided.ends)  # type: ignore[union-attr]
     for each in run.sums:
         if each.op not in ("Add", "Sub") or not isinstance(each.node, ast.AST) or isinstance(each.node, ast.AugAssign):
             continue
@@ -706,7 +782,13 @@ def _targets(run: Execution) -> Iterator[Target]:
         for term in held:
             is_future = any(outputs_in(one) for one in term.factors if not is_scalar(one))
             if term.sign > 0 and len(term.factors) > 1 and is_future and not any(is_reward(one) for one in term.factors):
-                yield Target(each, term)
+                yield Target(each, term, chosen.get(id(each)))
+
+
+def _bare_sum(value: Value) -> Value:
+    while isinstance(value, Symbol) and called(value) in PASSING and value.args:
+        value = value.args[0]
+    return value
 
 
 def written(value: Value) -> ast.AST | None:

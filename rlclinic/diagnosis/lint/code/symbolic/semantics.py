@@ -69,7 +69,7 @@ def _masked(target: formulas.Target) -> bool:
     direct = [flag(factor) for factor in target.future.factors]
     if _is_choice(target):
         return False
-    if any(formulas.marks_end(each) for each in direct):
+    if any(formulas.marks_end(each) for each in (*direct, target.chosen)):
         return True
     return any(formulas.depends_on_flag(factor) for factor in target.future.factors) or any(
         formulas.marks_end(flag(guard)) or formulas.depends_on_flag(guard) for guard in target.sum.guards
@@ -83,16 +83,30 @@ def _is_choice(target: formulas.Target) -> bool:
 
 
 def mask_inverted(script: Script) -> Iterator[Spot]:
+    text = "the value of what comes next counts only where the episode ended, and nowhere else: the mask is the wrong way round"
     for target in formulas.targets(script):
-        for factor in target.future.factors:
-            held = flag(factor)
-            if held is not None and held.sign > 0 and "named" not in held.ends and not _is_choice(target):
-                chosen = [each for each in _stored_factor(factor) if flag(each) is not None]
-                yield _spot(
-                    (chosen or [target.sum])[0].node,
-                    "the value of what comes next counts only where the episode ended, and nowhere else: the mask is the wrong way round",
-                    "1 - terminated",
-                )
+        if target.chosen is not None and target.chosen.sign > 0 and "named" not in target.chosen.ends:
+            yield _spot(target.sum.node, text, "where(terminated, reward, reward + gamma * value)")
+        for whole in target.future.factors:
+            for factor in formulas.alternatives(whole):
+                held = flag(factor)
+                if held is not None and held.sign > 0 and "named" not in held.ends and not _is_choice(target):
+                    chosen = [each for each in _stored_factor(factor) if flag(each) is not None]
+                    own = [factor] if factor is not whole and isinstance(factor, Symbol) else [target.sum]
+                    yield _spot((chosen or own)[0].node, text, "1 - terminated")
+                taken = formulas.chosen_by_flag(factor) if held is None else None
+                if taken is not None and taken[0].sign > 0 and "named" not in taken[0].ends:
+                    yield _spot(formulas.written(taken[1]), text, "0 where terminated")
+    for total, running in (*formulas.returns(script), *formulas.traces(script)):
+        for whole in running.factors:
+            for factor in formulas.alternatives(whole):
+                held = flag(factor) if formulas.carried(factor) is None else None
+                if held is not None and held.sign > 0 and "named" not in held.ends:
+                    yield _spot(
+                        total.node,
+                        "the sum of what follows is kept only where the episode ended, and nowhere else: the mask is the wrong way round",
+                        "1 - ended",
+                    )
 
 
 def trace_not_cut(script: Script) -> Iterator[Spot]:
@@ -500,14 +514,22 @@ def _entropies(script: Script) -> Iterator[tuple[Event, Term, bool]]:
                 made = [origin for origin in formulas.origins(_bare(factor)) if origin.op != "const"]
                 if made and all(called(_summed(each)) == "entropy" for each in made) and len(term.factors) > 1:
                     yield event, term, term.sign < 0
-                logarithm = factor if called(factor) == "log" and isinstance(factor, Symbol) and factor.args else None
-                if logarithm is not None and any(
-                    other is part
-                    for other in term.factors
-                    if other is not factor and isinstance(other, Symbol) and gradient(other)
-                    for part in formulas.parts(logarithm, into_networks=False, into_arrays=False)
-                ):
+                if any(other is not factor and _is_logarithm_of(factor, other) for other in term.factors):
                     yield event, term, term.sign > 0
+
+
+def _is_logarithm_of(value: Value, other: Value) -> bool:
+    """log(p) beside p, log_softmax(z) beside softmax(z) or beside its own exponential."""
+    if not isinstance(value, Symbol) or not isinstance(other, Symbol) or not gradient(other):
+        return False
+    if called(value) == "log":
+        return any(other is part for part in formulas.parts(value, into_networks=False, into_arrays=False))
+    if called(other) == "exp" and other.args:
+        return other.args[0] is value
+    if called(value) == "log_softmax" and called(other) == "softmax" and value.args and other.args:
+        return value.args[0] is other.args[0]
+    same_dist = value.op == other.op == "attribute" and value.args[0] is other.args[0]
+    return same_dist and value.data == "logits" and other.data == "probs"
 
 
 def entropy_sign(script: Script) -> Iterator[Spot]:
@@ -634,7 +656,23 @@ def drawn_without_gradient(script: Script) -> Iterator[Spot]:
 
 def squashed_without_correction(script: Script) -> Iterator[Spot]:
     """log_prob(u) of an action tanh(u), in a loss or a target, with nothing subtracted for the squashing."""
+    for part in _squashed(script)[0]:
+        yield _spot(
+            part.node,
+            "the action is squashed by tanh, and its log-probability is that of the value before: the density changes with the squashing",
+            "log_prob - log(1 - tanh(u)^2)",
+        )
+
+
+def _squashed(script: Script) -> tuple[list[Symbol], set[int]]:
+    """Log-probabilities of draws that tanh squashes: those without a correction, and the lines of those with one."""
+    return script.once("squashed", lambda: _find_squashed(script))
+
+
+def _find_squashed(script: Script) -> tuple[list[Symbol], set[int]]:
     run = execution(script)
+    wrong: list[Symbol] = []
+    right: set[int] = set()
     values = [event.value for event in formulas.backwards(run) if event.value is not None] + [
         target.sum for target in formulas.targets(script)
     ]
@@ -668,13 +706,9 @@ def squashed_without_correction(script: Script) -> Iterator[Spot]:
                         corrected.add(id(probability))
             if called(part) == "log_prob" and len(part.args) > 1 and any(id(origin) in drawn for origin in formulas.origins(part.args[1])):
                 plain[id(part)] = part
-        for key, part in plain.items():
-            if key not in corrected:
-                yield _spot(
-                    part.node,
-                    "the action is squashed by tanh, and its log-probability is that of the value before: the density changes with the squashing",
-                    "log_prob - log(1 - tanh(u)^2)",
-                )
+        wrong += [part for key, part in plain.items() if key not in corrected]
+        right |= {getattr(part.node, "lineno", 0) for key, part in plain.items() if key in corrected}
+    return wrong, right - {getattr(part.node, "lineno", 0) for part in wrong}
 
 
 def _depends_on(term: Term, drawn: dict[int, Symbol]) -> bool:
@@ -992,6 +1026,18 @@ def optimizer_of_another_network(script: Script) -> Iterator[Spot]:
                 )
 
 
+def _is_held(run: Execution, network: Value) -> bool:
+    """Whether an optimizer holds a network, or all parts of an object that have weights."""
+    if formulas.optimized(run, network):
+        return True
+    parts = [each for each in network.attributes.values() if _has_weights(each)] if isinstance(network, Record) else []
+    return bool(parts) and all(_is_held(run, each) for each in parts)
+
+
+def _has_weights(value: Value) -> bool:
+    return (isinstance(value, Symbol) and value.op in ("net", "weights")) or (isinstance(value, Record) and value.kind.is_network())
+
+
 def _is_made_here(held: list[Value]) -> bool:
     return all(root(each) is not None for each in held)
 
@@ -1177,8 +1223,21 @@ def cleared(id: str, script: Script) -> set[int]:
     """Lines where what a check reads from names is known to be wrong: the formulas show something else."""
     if id in ("COD601", "COD602"):
         return _sizes(script)[1]
-    if id == "COD406":
-        return {line for copy in formulas.copies(execution(script)) if (line := getattr(copy.network.node, "lineno", 0))}
+    if id in ("COD406", "COD414"):
+        run = execution(script)
+        held = {line for copy in formulas.copies(run) if (line := getattr(copy.network.node, "lineno", 0))} if id == "COD406" else set()
+        return held | {line for line, network in run.named if _is_held(run, network)} if run.complete else held
+    if id == "COD202":
+        return _squashed(script)[1]
+    if id in ("COD301", "COD302"):
+        return {
+            line
+            for chosen, sign, _, inner in surrogate(script)
+            if sign * inner < 0 and (called(chosen) in ("min", "minimum", "fmin")) == (inner > 0)
+            and (line := getattr(chosen.node, "lineno", 0))
+        }  # fmt: skip
+    if id == "COD509" and experience.explores(script):
+        return set(range(1, len(script.lines) + 1))
     if id == "COD506":
         return {
             line
