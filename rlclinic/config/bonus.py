@@ -25,8 +25,8 @@ class BonusConfig(Strict):
     episodic: bool = False
     """Whether the bonus' return ends with the episode. false: what is new may lie in the next one, so that dying does not cost it."""
     value_head: Literal["own", "shared"] | None = None
-    """`own`: a critic of its own for the bonus, so that the task's value stays that of the task. `shared`: the bonus is added to the
-    reward. none: own where there is a critic, shared for dqn."""
+    """`own`: values of its own for the bonus, so that the task's value stays that of the task: a table over the cells that are counted,
+    or a critic. `shared`: the bonus is added to the reward. none: own where there is a critic, shared for dqn."""
     until: Literal["first_success"] | None = None
     """`first_success`: nothing is paid any more once an episode has succeeded (without a success flag: once a reward was above 0).
     none: until the end; what is known pays less and less anyway."""

@@ -64,6 +64,16 @@ CORRECTIONS: Final[dict[str, Correction]] = {
         before="algo.action_noise was made of the very numbers that SAC's policy had drawn its action from",
         touches=lambda config, skips: isinstance(config.algo, SACConfig) and config.algo.action_noise != "none",
     ),
+    "table_of_bonus_values": Correction(
+        before="the value of a bonus by counts was learned by a network instead of a table over the cells that are counted",
+        touches=lambda config, skips: (
+            config.bonus is not None
+            and config.bonus.kind in ("count", "episodic_count")
+            and config.bonus.value_head != "shared"
+            and config.algo.loop == "on_policy"
+        ),
+        goes_on=True,
+    ),
 }
 """Every correction so far. A name is never reused."""
 

@@ -352,7 +352,9 @@ def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECT
         engine=config.run.engine,
         precision=config.run.precision,
         rounding_counts="equal_advantages_are_zero" not in corrections,
-        bonus=None if config.bonus is None else pay.plan(config.bonus, env, on_policy=True),
+        bonus=None
+        if config.bonus is None
+        else pay.plan(config.bonus, env, on_policy=True, table_values="table_of_bonus_values" in corrections),
     )
     return with_engine(plan, config.run.engine)
 

@@ -11,6 +11,8 @@ from rlclinic.training.envs.base import VecEnv
 
 EPISODE_BUCKETS = 4_096
 """Places of an environment's own table in an episode, unless states have one each."""
+VALUE_STEP = 0.3
+"""How far a cell's value moves towards what a rollout says of it: what is new becomes old, so that old targets must be forgotten."""
 _STREAM = 0xC0D17
 """What tells apart the components of an observation in its hash; the same in every run."""
 
@@ -52,11 +54,17 @@ def cells_of(env: VecEnv, cells: int, buckets: int) -> Cells:
 
 def count(table: Tensor, cell: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
     """Visits of each step's cell [M, T, N], its own included, in the order of time; and the table [M, S] after them."""
-    table, visits = table.clone(), torch.empty(cell.shape, device=table.device)
-    for t in range(cell.shape[1]):
-        table.scatter_add_(1, cell[:, t], torch.ones_like(visits[:, t]) if valid is None else valid[:, t].float())
-        visits[:, t] = table.gather(1, cell[:, t])
-    return visits, table
+    members, steps, _ = cell.shape
+    rows = cell.flatten(1)
+    # A key per cell and time: visits of a cell up to a time are neighbours among the sorted keys, so no step waits for the one before.
+    first = cell * steps
+    key = first + torch.arange(steps, device=cell.device).view(1, -1, 1)
+    counted = key if valid is None else torch.where(valid, key, torch.iinfo(key.dtype).max)
+    ordered = counted.flatten(1).sort(1).values
+    up_to_now = torch.searchsorted(ordered, key.flatten(1), right=True)
+    met = table.gather(1, rows) + (up_to_now - torch.searchsorted(ordered, first.flatten(1)))
+    ones = torch.ones_like(met) if valid is None else valid.flatten(1).float()
+    return met.view(members, steps, -1), table.scatter_add(1, rows, ones)
 
 
 def count_in_episodes(table: Tensor, cell: Tensor, over: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -68,3 +76,31 @@ def count_in_episodes(table: Tensor, cell: Tensor, over: Tensor, valid: Tensor |
         visits[:, t] = table.gather(2, place).squeeze(-1)
         table.masked_fill_(over[:, t].unsqueeze(-1), 0.0)
     return visits, table
+
+
+def value(table: Tensor, average: Tensor, cell: Tensor) -> Tensor:
+    """What a table [M, S] of values says of cells [M, ...]; of those that it has not valued yet, the average [M, 1], or 0."""
+    known = table.gather(1, cell.flatten(1))
+    return torch.where(known.isnan(), average, known).nan_to_num(0.0).view(cell.shape)
+
+
+def learn_values(
+    table: Tensor, average: Tensor, cell: Tensor, target: Tensor, valid: Tensor | None, active: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The table and the average after targets [M, T, N] of cells: each moves part of the way to the mean of its targets.
+
+    NaN is what has no value yet; it takes the mean of its first targets.
+    """
+    rows, targets = cell.flatten(1), target.flatten(1)
+    weight = torch.ones_like(targets) if valid is None else valid.flatten(1).float()
+    # Each cell of the rollout is numbered by its first place among the sorted ones: sums over the whole table would cost more.
+    own = torch.searchsorted(rows.sort(1).values, rows)
+    sums, ones = (torch.zeros_like(targets).scatter_add_(1, own, each).gather(1, own) for each in (targets * weight, weight))
+    known, wanted = table.gather(1, rows), sums / ones
+    # Steps of one cell all write the same number. A cell of which nothing counts (0 / 0) keeps what it has.
+    moved = torch.where(known.isnan(), wanted, known + VALUE_STEP * (wanted - known))
+    learns = ones > 0 if active is None else (ones > 0) & active
+    mean = (targets * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True).clamp(min=1.0)
+    average_after = torch.where(average.isnan(), mean, average + VALUE_STEP * (mean - average))
+    average_after = average_after if active is None else torch.where(active, average_after, average)
+    return table.scatter(1, rows, torch.where(learns, moved, known)), average_after

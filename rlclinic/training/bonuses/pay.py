@@ -64,6 +64,8 @@ class Bonus:
 
     config: BonusConfig
     own_head: bool
+    table_values: bool
+    """Whether the values of its own head are a table over the cells that are counted, instead of a network's."""
     cells: Cells
     nets: Mapping[str, Net]
     action: ActionSpec
@@ -89,8 +91,11 @@ class Paid(NamedTuple):
         return self.reward
 
 
-def plan(config: BonusConfig, env: VecEnv, *, on_policy: bool) -> Bonus:
-    """The bonus of a config in an environment; ConfigError for observations that are images."""
+def plan(config: BonusConfig, env: VecEnv, *, on_policy: bool, table_values: bool = True) -> Bonus:
+    """The bonus of a config in an environment; ConfigError for observations that are images.
+
+    table_values: false for runs that were begun when counts had a network for their own head (config.corrections).
+    """
     if env.picture is not None or len(env.obs_shape) != 1:
         raise ConfigError(
             f"bonus.kind={config.kind} tells vectors apart, but observations have the shape {tuple(env.obs_shape)}.\n"
@@ -99,10 +104,13 @@ def plan(config: BonusConfig, env: VecEnv, *, on_policy: bool) -> Bonus:
             ", or a wrapper that gives a vector",
         )
     own_head = on_policy and config.value_head != "shared"
+    # What is counted is valued by the same cells: a network would cost more than all the counting, and see no more than they tell apart.
+    table_values = table_values and own_head and config.kind in ("count", "episodic_count")
     nets = curiosity.build(config.kind, env.obs_shape[0], env.action)
-    if own_head:
+    if own_head and not table_values:
         nets |= {"critic": curiosity.build_critic(env.obs_shape[0])}
-    return Bonus(config, own_head, counts.cells_of(env, config.cells, config.buckets), nets, env.action, env.obs_shape[0], env.n_envs)
+    cells = counts.cells_of(env, config.cells, config.buckets)
+    return Bonus(config, own_head, table_values, cells, nets, env.action, env.obs_shape[0], env.n_envs)
 
 
 def fresh(bonus: Bonus, seeds: list[int], device: torch.device) -> dict[str, Tensor]:
@@ -116,6 +124,9 @@ def fresh(bonus: Bonus, seeds: list[int], device: torch.device) -> dict[str, Ten
     }
     if bonus.counts_in_episodes:
         state["episode"] = torch.zeros(members, bonus.n_envs, _episode_buckets(bonus), device=device)
+    if bonus.table_values:
+        state["values"] = torch.full((members, bonus.cells.buckets), torch.nan, device=device)
+        state["average_value"] = torch.full((members, 1), torch.nan, device=device)
     if bonus.nets:
         state |= curiosity.fresh(bonus.nets, seeds, device)
         state |= _name("obs_stats", normalize.moments(members, bonus.obs_size, device))
@@ -161,7 +172,7 @@ def pay(
     if not bonus.own_head:
         return Paid(config.coef * novelty, None), state, readings
     # Its critic learns in units of novelty: what it does not know yet is then no larger than what the coefficient makes of it.
-    advantage, state = _judge(bonus, state, steps, shown, novelty, seed, iteration, active)
+    advantage, state = _estimate_advantages(bonus, state, steps, cell, shown, novelty, seed, iteration, active)
     return Paid(None, config.coef * advantage), state, readings
 
 
@@ -242,25 +253,35 @@ def _succeeds(steps: Steps) -> Tensor:
     return torch.zeros_like(steps.reward[:, :1, 0]) if success is not None else (steps.reward > 0).flatten(1).any(1, keepdim=True).float()
 
 
-def _judge(
+def _estimate_advantages(
     bonus: Bonus,
     state: dict[str, Tensor],
     steps: Steps,
+    cell: Tensor,
     shown: Mapping[str, Tensor],
     novelty: Tensor,
     seed: Tensor,
     iteration: int | Tensor,
     active: Tensor | None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Advantages [M, T, N] of the bonus by its own critic, which then learns its returns."""
+    """Advantages [M, T, N] of the bonus by its own values, which then learn its returns; `cell` is where each step led to."""
     episodic = bonus.config.episodic
-    value = curiosity.outputs(bonus.nets, state, "critic", shown["obs"]).view_as(novelty)
-    # Beyond an end, what is new goes on in the next episode: its first observation has the value.
-    after = shown["next_obs"] if episodic else shown["following"]
-    next_value = curiosity.outputs(bonus.nets, state, "critic", after).view_as(novelty)
     never = torch.zeros_like(steps.terminated)
     terminated, truncated = (steps.terminated, steps.truncated) if episodic else (never, never)
     gamma, gae_lambda = torch.full_like(state["found"], bonus.config.gamma), torch.full_like(state["found"], GAE_LAMBDA)
+    # Beyond an end, what is new goes on in the next episode: its first observation has the value.
+    after = "next_obs" if episodic else "following"
+    if bonus.table_values:
+        buckets, (table, average) = bonus.cells.buckets, (state["values"], state["average_value"])
+        at = bonus.cells.number(steps.obs, buckets)
+        # What follows a step is what the next one acted on: only the last are not among those yet.
+        led_to = cell if episodic else torch.cat([at[:, 1:], bonus.cells.number(steps.following[:, -1:], buckets)], 1)
+        value, next_value = counts.value(table, average, at), counts.value(table, average, led_to)
+        advantage, target = returns.gae(novelty, value, next_value, terminated, truncated, gamma, gae_lambda)
+        state["values"], state["average_value"] = counts.learn_values(table, average, at, target, steps.valid, active)
+        return advantage, state
+    value = curiosity.outputs(bonus.nets, state, "critic", shown["obs"]).view_as(novelty)
+    next_value = curiosity.outputs(bonus.nets, state, "critic", shown[after]).view_as(novelty)
     advantage, target = returns.gae(novelty, value, next_value, terminated, truncated, gamma, gae_lambda)
     wanted = target.flatten(1)
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from rlclinic.config import BonusConfig, Config, load, set_values
+from rlclinic.config import BonusConfig, Config, corrections, load, set_values
 from rlclinic.errors import ConfigError
+from rlclinic.training import assembly
 from rlclinic.training.__main__ import train_runs
 from rlclinic.training.bonuses import counts, curiosity, pay
 from rlclinic.training.envs import make
@@ -187,6 +188,40 @@ def test_rows_that_are_no_transition_are_neither_counted_nor_paid() -> None:
     visits, after = counts.count(torch.zeros(1, 4), cell, valid)
     assert after[0, 0] == 3
     assert visits[0, 2].tolist() == [3, 3]
+
+
+def test_values_of_cells_move_towards_the_mean_of_their_targets_and_new_ones_begin_there() -> None:
+    cell = torch.tensor([[[0, 1], [0, 2]], [[3, 3], [3, 3]]])
+    target = torch.tensor([[[1.0, 5.0], [3.0, 9.0]], [[1.0, 2.0], [3.0, 4.0]]])
+    table = torch.full((2, 5), torch.nan)
+    table[0, 0] = 10.0
+    valid = torch.tensor([[[True, True], [True, False]], [[True, True], [True, True]]])
+    after, average = counts.learn_values(table, torch.full((2, 1), torch.nan), cell, target, valid, None)
+    step = counts.VALUE_STEP
+    # The mean of 1 and 3 pulls at 10; 5 is the first target of its cell; what is no transition teaches nothing.
+    expected = [[10 + step * (2 - 10), 5.0, torch.nan, torch.nan, torch.nan], [torch.nan, torch.nan, torch.nan, 2.5, torch.nan]]
+    torch.testing.assert_close(after, torch.tensor(expected), equal_nan=True)
+    torch.testing.assert_close(average, torch.tensor([[3.0], [2.5]]))
+    assert counts.value(after, average, torch.tensor([[1, 4], [3, 0]])).tolist() == [[5.0, 3.0], [2.5, 2.5]]
+    held, _ = counts.learn_values(after, average, cell, target, None, torch.tensor([[False], [True]]))
+    torch.testing.assert_close(held[0], after[0], equal_nan=True)
+    assert not torch.equal(held[1], after[1])
+
+
+def test_a_run_begun_when_counts_had_a_network_for_their_values_goes_on_with_it(tmp_path: Path) -> None:
+    config = set_values(config_with("ppo", "count", env=SEA), ["run.checkpoint_every_env_steps=64"])
+    rest = {name: each for name, each in corrections.CORRECTIONS.items() if name != "table_of_bonus_values"}
+    with pytest.MonkeyPatch.context() as before:
+        before.setattr(corrections, "CORRECTIONS", rest)
+        before.setattr(assembly, "CORRECTIONS", rest)
+        whole = train(tmp_path / "whole", [config])[0]
+        with pytest.raises(Interrupted):
+            train(tmp_path / "cut", [config], callback=interrupt_at(96))
+    (cut,) = [path for path in (tmp_path / "cut" / "runs").iterdir() if (path / "config.json").is_file() and not path.is_symlink()]
+    run = type(whole)(cut)
+    train_runs([run], resume=True)
+    assert_same_run(whole, run)
+    assert table(train(tmp_path / "new", [config])[0]) != table(whole)
 
 
 REFUSED: list[tuple[list[str], str]] = [
