@@ -70,7 +70,14 @@ def values(memory: Replay, n_step: int, scale: Callable[[Tensor], Tensor] | None
 
 @pytest.mark.parametrize(
     ("resets", "wrapping", "memory", "n_step", "normalized"),
-    [each for each in itertools.product(RESETS, WRAPPINGS, MEMORIES, (1, 3), (False, True)) if not each[4] or each[2] == "rows"],
+    [
+        (resets, wrapping, memory, n_step, normalized)
+        for (one, resets), (two, wrapping), (three, memory), n_step, normalized in itertools.product(
+            enumerate(RESETS), enumerate(WRAPPINGS), enumerate(MEMORIES), (1, 3), (False, True)
+        )
+        # Every two of these features together, and not every three.
+        if (not normalized or memory == "rows") and (one + two + three + n_step // 2 + normalized) % 2
+    ],
 )
 def test_a_replay_holds_the_known_values(resets: str, wrapping: str, memory: str, n_step: int, normalized: bool) -> None:
     env, factory = corridor(resets, wrapping, normalize_obs=normalized, normalize_reward=normalized)
@@ -133,8 +140,14 @@ def test_every_way_to_reset_gives_the_same_transitions(wrapping: str) -> None:
 # ── masks ──
 
 
-@pytest.mark.parametrize("kind", ["ppo", "dqn with everything"])
-@pytest.mark.parametrize(("resets", "wrapping"), list(itertools.product(RESETS, WRAPPINGS)))
+@pytest.mark.parametrize(
+    ("kind", "resets", "wrapping"),
+    [
+        (("ppo", "dqn with everything")[(place + at) % 2], resets, wrapping)
+        for place, resets in enumerate(RESETS)
+        for at, wrapping in enumerate(WRAPPINGS)
+    ],
+)
 def test_no_forbidden_action_is_taken(tmp_path: Path, kind: str, resets: str, wrapping: str) -> None:
     env, factory = corridor(resets, wrapping, masked=True)
     run = train(tmp_path, [make_config(kind, env, run={"max_env_steps": 144, "eval_episodes": 2})], factory=factory)[0]

@@ -295,14 +295,14 @@ LEARNS: dict[str, dict[str, Any]] = {
 
 
 def probes() -> list[Any]:
-    """Every algorithm with every probe whose actions it can take; in the fast set, each with the hardest."""
+    """Every algorithm with every probe whose actions it can take; without -m loop DQN with all, the others with the hardest."""
     found = []
     for kind in LEARNS:
         for probe in PROBES:
             continuous = probe == "probe:continuous"
             if continuous == (task_of(kind) == "box"):
-                slow = not continuous and (kind != "dqn" or probe != "probe:5")
-                found.append(pytest.param(kind, probe, marks=[pytest.mark.slow] if slow else []))
+                easier = not continuous and kind != "dqn" and probe != "probe:5"
+                found.append(pytest.param(kind, probe, marks=[pytest.mark.loop] if easier else []))
     return found
 
 

@@ -259,7 +259,17 @@ class AdvantagesCompiled(eager.Compiled):
         return super()._unit(name, function, plan, more) if name == "estimate_advantages" else torch.no_grad()(function)
 
 
+@pytest.fixture
+def compiled_plainly() -> Iterator[None]:
+    """The compiler translates one unit: no headers that the next ones would share, and no trials of vector instructions."""
+    from torch._inductor import config
+
+    with config.patch({"aot_inductor.precompile_headers": False, "cpp_cache_precompile_headers": False, "cpp.vec_isa_ok": False}):
+        yield
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("compiled_plainly")
 def test_a_unit_is_compiled_once_and_used_again_by_other_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     if compiled.compiler() is None:
         pytest.skip("no C++ compiler")

@@ -28,6 +28,8 @@ from tests.training.cohorts import (
 )
 
 KINDS = [*ALGOS, *REPLAY, *TABLES]
+EACH = ["ppo", "a2c", "reinforce", "dqn with everything", "td3", "ddpg", "sac", "q_learning"]
+"""One of each algorithm: what is trained once more for its promises."""
 
 
 def config_of(kind: str, engine: str, seed: int = 0, **run: Any) -> Config:
@@ -64,7 +66,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
     return train_alone
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EACH)
 def test_a_reference_run_resumes_as_if_it_had_never_stopped(trained: Callable[[str], Run], tmp_path: Path, kind: str) -> None:
     config, straight = config_of(kind, "reference"), trained(kind)
     last = int(table(straight)[-1]["total_timesteps"])
@@ -80,7 +82,7 @@ def test_a_reference_run_resumes_as_if_it_had_never_stopped(trained: Callable[[s
     assert_same_run(broken[0], straight)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EACH)
 def test_a_member_learns_by_reference_as_it_would_alone(trained: Callable[[str], Run], tmp_path: Path, kind: str) -> None:
     together = train(tmp_path, [config_of(kind, "reference", seed) for seed in (3, 0)])
     assert_same_run(together[1], trained(kind))
