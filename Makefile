@@ -54,13 +54,14 @@ layers: install
 # One worker more than cores: tests that start servers and training wait for them an eighth of the time.
 pytest: install
 	@$(BIN)/python -m tests.serve.web.chromium
+	@$(BIN)/python -m tests.compile
 	$(BIN)/pytest -q -n 3 --dist worksteal
 
-# tests/attack is the short form, and part of make test.
+# tests/attack is the short form, and part of make test; -m loop are the long forms of all tests.
 # atheris has no wheel for every Python: without it the generators of our own are what is left, and it is said.
 attack: install
 	-$(BIN)/python -m pip install $(PIP) -c constraints.txt -e '.[attack]'
-	$(BIN)/pytest -q -m loop tests/attack
+	$(BIN)/pytest -q -m loop
 	$(BIN)/python -m benchmarks.attack
 
 hashes: install

@@ -101,7 +101,7 @@ def test_one_request_stops_and_a_second_does_not_wait(
 def small(*changes: str) -> Config:
     return set_values(
         load("CartPole-v1:ppo_zoo").config,
-        ["run.max_env_steps=4096", "run.eval_every_env_steps=1024", "run.eval_episodes=2", *changes],
+        ["run.max_env_steps=2048", "run.eval_every_env_steps=512", "run.eval_episodes=1", *changes],
     )
 
 

@@ -65,9 +65,9 @@ def ask(api: Any, examples: int, mode: GenerationMode) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
-def test_no_request_is_answered_with_a_server_error(api: Any, mode: GenerationMode, request: pytest.FixtureRequest) -> None:
-    examples = 4 if "not slow" in request.config.option.markexpr else 6
-    statuses = ask(api, examples, mode)
+def test_no_request_is_answered_with_a_server_error(api: Any, mode: GenerationMode) -> None:
+    # benchmarks.attack sends thousands.
+    statuses = ask(api, 3, mode)
     assert statuses.get("200" if mode == GenerationMode.POSITIVE else "422", 0) > 20
 
 

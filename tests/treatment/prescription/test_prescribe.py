@@ -502,7 +502,7 @@ NAMES = sorted(set(causes.known()) - {"healthy"})
 HEALTHY = engine.diagnose([builders.healthy()])
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(
     algo=st.sampled_from(["ppo", "ppo", "a2c", "reinforce", "dqn", "sac", "td3", "ddpg", "q_learning"]),
     changes=CHANGES,

@@ -71,7 +71,7 @@ def _deal_with(losses, n, m):
 
 def test_equal_spreads_are_not_taken_for_granted():
     rng = np.random.default_rng(1)
-    wide, narrow = rng.normal(0, 5, (2_000, 8)), rng.normal(0, 1, (2_000, 24))
+    wide, narrow = rng.normal(0, 5, (1_000, 8)), rng.normal(0, 1, (1_000, 24))
     z = np.array([statistic(a, b) for a, b in zip(wide, narrow, strict=True)])
     ranks = np.array([stats.exact_rank_z(a, b) for a, b in zip(wide, narrow, strict=True)])
     assert (np.abs(ranks) > 1.96).mean() > 0.10
@@ -179,7 +179,7 @@ def test_an_arm_of_which_every_run_failed_is_last_and_equal_to_another_such_arm(
 
 def test_no_arm_trains_longer_than_the_rule_allows_and_the_race_ends():
     rng = np.random.default_rng(5)
-    for _ in range(100):
+    for _ in range(40):
         rule = Rule(5, rounds=3, per_round=4)
         board = run_race(rule, lognormal(rng, np.exp(0.3 * rng.standard_normal(5)), per_round=4))
         assert max(board.batches) <= 3
@@ -188,7 +188,7 @@ def test_no_arm_trains_longer_than_the_rule_allows_and_the_race_ends():
 
 @pytest.mark.parametrize("world", ["equal", "a quarter collapses", "ties", "three in four never arrive", "spreads of 1 to 5"])
 def test_equal_arms_are_told_apart_in_at_most_five_of_a_hundred_races(world):
-    rng, races, wrong = np.random.default_rng(20_261_116), 200, 0
+    rng, races, wrong = np.random.default_rng(20_261_116), 100, 0
 
     def draw(arm):
         times = np.exp(0.4 * rng.standard_normal(8))
@@ -202,23 +202,23 @@ def test_equal_arms_are_told_apart_in_at_most_five_of_a_hundred_races(world):
 
     for _ in range(races):
         wrong += bool(run_race(Rule(5), draw).better)
-    # 5 % of 200, and two standard errors; benchmarks.proof asks it of 20,000.
-    assert wrong / races <= 0.081
+    # 5 % of 100, and two standard errors; benchmarks.proof asks it of 20,000.
+    assert wrong / races <= 0.094
 
 
 def test_among_arms_worse_than_the_best_equal_ones_are_told_apart_as_rarely():
-    rng, races, wrong, lost = np.random.default_rng(2), 800, 0, 0
+    rng, races, wrong, lost = np.random.default_rng(2), 300, 0, 0
     medians = [0.5, 1, 1, 1, 1]
     for _ in range(races):
         board = run_race(Rule(5, ratios=True), lognormal(rng, medians))
         wrong += any(medians[first] >= medians[second] for first, second in board.better)
         lost += 0 not in board.alive
-    assert wrong / races <= 0.066
+    assert wrong / races <= 0.075  # 5 % and two standard errors
     assert lost == 0
 
 
 def test_rank_sets_hold_together():
-    rng, races, held = np.random.default_rng(4), 400, 0
+    rng, races, held = np.random.default_rng(4), 150, 0
     medians = [0.6, 0.8, 0.8, 1.0, 1.5, 1.5]
     for _ in range(races):
         board = run_race(Rule(6, ratios=True), lognormal(rng, medians))
@@ -231,7 +231,7 @@ def test_rank_sets_hold_together():
 
 
 def test_seeds_added_to_equal_arms_tell_them_apart_as_rarely_as_was_promised():
-    rng, races, wrong = np.random.default_rng(8), 200, 0
+    rng, races, wrong = np.random.default_rng(8), 100, 0
     for _ in range(races):
         board = run_race(Rule(3, rounds=2, ratios=True), lognormal(rng, [1, 1, 1]))
         for _ in range(3):
@@ -240,7 +240,7 @@ def test_seeds_added_to_equal_arms_tell_them_apart_as_rarely_as_was_promised():
             if len(board.alive) > 1:
                 board.extend({arm: np.exp(0.4 * rng.standard_normal(4 if near else 24)) for arm in board.alive})
         wrong += bool(board.better)
-    assert wrong / races <= 0.08  # 5 % and two standard errors; benchmarks.proof asks more
+    assert wrong / races <= 0.094  # 5 % and two standard errors; benchmarks.proof asks more
 
 
 def test_an_extension_counts_on_what_was_nearly_shown_and_on_the_arms_that_are_left():

@@ -7,7 +7,7 @@ from rlclinic.runs.store import Store
 from rlclinic.treatment.trial import arms, conduct
 
 if __name__ == "__main__":
-    short = ["run.max_env_steps=2048", "run.eval_every_env_steps=512", "run.eval_episodes=4", "spec.threshold=60"]
+    short = ["run.max_env_steps=1024", "run.eval_every_env_steps=256", "run.eval_episodes=2", "spec.threshold=60"]
     config = load("CartPole-v1:ppo", short).config
     plan = conduct.plan(arms.control(config), [arms.changed(config, ["learning_rate=1e-4"], "slow")], per_look=4, looks=2, seed0=40)
     if "several" in sys.argv:

@@ -128,14 +128,14 @@ def test_the_rate_of_false_calls_over_many_trials_stays_below_five_percent(censo
 
 
 @pytest.mark.parametrize("kind", ["wang-tsiatis", "pocock", "obrien-fleming"])
-@pytest.mark.parametrize(("per_look", "looks"), [(2, 1), (2, 2), (3, 1), (3, 2), (3, 4), (4, 1), (4, 2), (5, 1), (6, 4)])
+@pytest.mark.parametrize(("per_look", "looks"), [(2, 1), (2, 2), (3, 1), (3, 4), (4, 2), (5, 1), (6, 4)])
 def test_a_few_seeds_a_look_do_not_call_equal_arms_different_more_often(per_look, looks, kind):
-    rule, rng, trials = Rule(looks=looks, per_look=per_look, kind=kind), np.random.default_rng(22), 20_000
+    rule, rng, trials = Rule(looks=looks, per_look=per_look, kind=kind), np.random.default_rng(22), 8_000
     control, treatment = (rng.random((looks, trials, per_look)) for _ in range(2))
     called = np.zeros(trials, dtype=bool)
     for look, limits in enumerate(rule.bounds, 1):
         called |= sequential.decide(sequential.statistics(control[:look], treatment[:look]), limits, None, 0.1, last=False) != 0
-    # Three standard errors of 20,000 trials.
+    # Three standard errors of 8,000 trials.
     assert called.mean() <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / trials)
 
 
@@ -205,7 +205,7 @@ def test_an_arm_that_was_dropped_takes_no_part_in_later_looks():
 def test_ratio_intervals_cover_the_truth_after_an_early_stop(ratio):
     rng = np.random.default_rng(11)
     held = []
-    for _ in range(100):
+    for _ in range(60):
         _, control, treatment, limit = run_trial(rng, with_ratio(ratio), Rule())
         found = sequential.ratio(control, treatment, limit, HORIZON, EVERY)
         held.append(found.low <= ratio <= found.high)
@@ -220,7 +220,7 @@ def test_gain_intervals_cover_the_truth_after_an_early_stop(gain):
         return -(200.0 + (gain if control is None else 0.0) + 50.0 * rng.standard_normal(8))
 
     held = []
-    for _ in range(100):
+    for _ in range(50):
         _, control, treatment, limit = run_trial(rng, draw, Rule())
         found = sequential.shift(control, treatment, limit)
         held.append(found.low <= gain <= found.high)
