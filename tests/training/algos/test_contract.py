@@ -225,7 +225,7 @@ def learned(kind: str, probe: str) -> tuple[Any, Any]:
 
 
 def probe_cases() -> Iterator[Any]:
-    """Every algorithm with every probe that it can answer; without -m loop PPO with all, the others with the last of each kind of action."""
+    """Every algorithm with every probe that it can answer; without -m loop PPO with all, others with the last of each kind of action."""
     for kind in ALGOS:
         for probe, task in PROBES.items():
             # Without a baseline no value is learned; a probe with one action then has nothing to learn.
