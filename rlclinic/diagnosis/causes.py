@@ -26,7 +26,7 @@ TOO_EARLY: Final = "too-early"
 NO_RETURN: Final = "no-return"
 
 WEIGHT: Final = 4.0
-"""Log-odds of a key finding that was never fitted: enough to make its cause likely where nothing else speaks."""
+"""Log-odds of a key finding that was never fitted, for a cause with the usual prior: enough to make it likely where nothing else speaks."""
 PRIOR: Final = -2.0
 EXPLAINED: Final = 0.25
 """What a finding that an earlier cause explains still counts for the next one."""
@@ -117,11 +117,13 @@ def table() -> dict[str, Weights]:
 
 
 def _row(known_cause: KnownCause, fitted: Mapping[str, Any], keys: Sequence[str]) -> Weights:
+    prior = float(fitted.get("prior", PRIOR))
     return Weights(
         id=known_cause.id,
         title=known_cause.title,
-        prior=float(fitted.get("prior", PRIOR)),
-        speaks={**dict(fitted.get("speaks", {})), **{rule: WEIGHT for rule in keys if rule not in fitted.get("speaks", {})}},
+        prior=prior,
+        # A key finding that was never fitted makes its cause likely, however rare that was among the runs that priors were fitted to.
+        speaks={**{rule: WEIGHT + max(PRIOR - prior, 0.0) for rule in keys}, **dict(fitted.get("speaks", {}))},
         key=frozenset(keys),
         explains=known_cause.explains,
         watch=known_cause.watch,

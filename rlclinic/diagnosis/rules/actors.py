@@ -185,6 +185,12 @@ cause(
     cites=["haarnoja2018sac"],
     causes=["temperature-too-high"],
     bad=lambda: cases.soft_actor({"train/hp/alpha": 50.0, "train/metrics/entropy": 0.65}),
+    # Learned, and nobody logged the entropy that it holds.
+    good=[
+        lambda: cases.soft_actor(
+            {"train/hp/alpha": lambda share: 0.3 + 0.1 * np.sin(9 * share), "train/metrics/entropy": None, "train/sentinel/reward_std": 3.0}
+        )
+    ],
 )
 def entropy_is_worth_more_than_the_task(case: Case) -> Iterator[Finding]:
     """The temperature makes a random action worth more than a good one.
@@ -201,8 +207,9 @@ def entropy_is_worth_more_than_the_task(case: Case) -> Iterator[Finding]:
     random = grade(late.median / (size * NATS), 0.2, 0.8) if len(late) else 0.6
     strength = min(grade(decades(alpha.median * NATS / paid), -1.0, 0.0), max(random, 0.0))
     fixed = case.real("algo.ent_coef") is not None or (len(alpha) > 2 and alpha.top == alpha.bottom)
-    # A learned temperature that is still on its way down is late, not wrong; and beside rewards that are next to nothing any would be high.
-    late_only = not fixed and case.setting("algo.target_entropy") in ("auto", None) and _falls(case.signal(ALPHA))
+    # A learned temperature that is still on its way down is late, not wrong, and one whose entropy nobody logged may be where its usual
+    # target has it; beside rewards that are next to nothing any would be high.
+    late_only = not fixed and case.setting("algo.target_entropy") in ("auto", None) and (_falls(case.signal(ALPHA)) or not len(late))
     strength *= 0.3 if late_only or (paid < TINY_REWARD and alpha.median <= 1.0) else 1.0
     if not strength > 0 or not case.sick:
         return

@@ -61,7 +61,9 @@ def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
         return
     more = gap / max(slope.slope * case.trained, 1e-12)
     near, lately = grade(-more, -3.0, -1.0), min(grade(slope.rise / gain, 0.15, 0.4), grade(gain, 0.0, 6 * detect.noise(returns.values)))
-    strength = max(near, 0.8 * lately) * grade(slope.rise / way, 0.01, 0.04)
+    # A slope that would take many budgets is for the budget only where other reasons were looked for.
+    looked = any(name.startswith("train/sentinel/") for name in case.history.series)
+    strength = max(near, (0.8 if looked else 0.4) * lately) * grade(slope.rise / way, 0.01, 0.04)
     if strength <= 0:
         return
     budget = int(math.ceil(case.trained * (1 + min(1.5 * more, 4.0)) / 1000) * 1000)

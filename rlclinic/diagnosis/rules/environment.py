@@ -493,6 +493,24 @@ cause(
             "train/roll/ep_rew_std": 5.0,
         }
     ),
+    good=[
+        # The action is seen, eight steps later.
+        lambda: cases.unsolved(
+            {
+                **cases.flat_returns(22.0),
+                "train/roll/ep_rew_mean": lambda share: 22 + 0.5 * np.sin(300 * share),
+                "train/metrics/explained_variance": 0.8,
+                "train/sentinel/return_std": 5.0,
+                "train/metrics/kl_divergence": 0.005,
+                "train/sentinel/entropy_relative": lambda share: 1 - 0.6 * share,
+                "train/roll/ep_rew_std": 5.0,
+                "train/sentinel/action_effect": 0.05,
+                "train/sentinel/action_effect_shuffled": 0.03,
+                "train/sentinel/action_effect_past": 0.9,
+                "train/sentinel/action_lag": 8.0,
+            }
+        )
+    ],
 )
 def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
     """The policy moves by full steps and the critic learns, but the return stays that of a random policy.
@@ -519,6 +537,10 @@ def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
     # A return that once was far above chance shows that actions counted then.
     once = 1.0 if chance is None else grade(-(returns.top - start) / width, -8.0, -4.0)
     strength = min(*parts, grade(-drift, -0.6, -0.3), max(settled, 0.3), once, 0.0 if case.improved and chance is None else 1.0)
+    # An action that is seen in later observations arrived; and where every step pays the same, no return can tell whether it did.
+    late, same = case.sentinel("action_lag").share(0.0, 0.5), case.sentinel("reward_std")
+    if (len(late) and late.median > 0) or (len(same) and same.top <= 1e-6 * abs(case.sentinel("reward_max").top)):
+        strength *= 1.0 - grade(measures.known(_effect(case), 0.0), 0.3, 0.6)
     if strength <= 0:
         return
     stays = say(returns.share(0.5).median)
@@ -575,13 +597,11 @@ def next_observation_does_not_depend_on_the_action(case: Case) -> Iterator[Findi
     ## When it is fine
     Tasks in which the action changes the reward alone, as in a bandit or in trading without an own position.
     """
-    effect, chance, past, paid, by_chance = (
+    effect, chance, paid, by_chance = (
         measures.while_varied(case, name)
-        for name in (
-            "action_effect", "action_effect_shuffled", "action_effect_past", "action_effect_reward", "action_effect_reward_shuffled"
-        )
-    )  # fmt: skip
-    seen = max(effect, past if past == past and case.sentinel("action_lag").share(0.0, 0.5).median > 0 else 0.0) - chance
+        for name in ("action_effect", "action_effect_shuffled", "action_effect_reward", "action_effect_reward_shuffled")
+    )
+    seen = _effect(case)
     alone = measures.while_varied(case, "reward_by_action")
     if alone > 0.1 if alone == alone else paid - by_chance > 0.05:
         return  # the reward depends on it
@@ -594,6 +614,12 @@ def next_observation_does_not_depend_on_the_action(case: Case) -> Iterator[Findi
     fix = advice("follow one action from the policy to the simulator: print it in step(), and what it changes", "> 30 %")
     proof = evidence(sentinel("action_effect"), text, *case.span, effect=effect, shuffled=chance)
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+def _effect(case: Case) -> float:
+    """By how much more an action explains the next change of the observation, or a later one, than that of another step; NaN if unknown."""
+    effect, past, chance = (measures.while_varied(case, name) for name in ("action_effect", "action_effect_past", "action_effect_shuffled"))
+    return max(effect, past if past == past and case.sentinel("action_lag").share(0.0, 0.5).median > 0 else 0.0) - chance
 
 
 def _not_noise(case: Case) -> float:

@@ -552,7 +552,17 @@ def advantages_do_not_steer_the_policy(case: Case) -> Iterator[Finding]:
     certain=True,
     causes=["advantage-sign"],
     bad=lambda: cases.unsolved(scaled={"train/sentinel/adv_mean": -1.0}),
-    good=[lambda: cases.unsolved(scaled={"train/sentinel/adv_mean": -1.0}, settings={"bonus.kind": "rnd"})],
+    good=[
+        lambda: cases.unsolved(scaled={"train/sentinel/adv_mean": -1.0}, settings={"bonus.kind": "rnd"}),
+        # Every step pays the same: what is left of the difference is in the last digits.
+        lambda: cases.unsolved(
+            {
+                "train/sentinel/return_mean": -16.664,
+                "train/sentinel/value_mean": lambda share: -16.66 + 0.004 * np.sin(99 * share),
+                "train/sentinel/adv_mean": lambda share: 0.001 * np.cos(50 * share),
+            }
+        ),
+    ],
 )
 def advantages_are_not_targets_minus_values(case: Case) -> Iterator[Finding]:
     """Advantages and value targets contradict each other.
@@ -573,7 +583,9 @@ def advantages_are_not_targets_minus_values(case: Case) -> Iterator[Finding]:
         return
     wanted = target.values - value.values
     clear = np.abs(wanted) > 1e-4 * (np.abs(target.values) + np.abs(value.values))
-    off = np.abs(advantage.values - wanted) > 0.1 * (np.abs(advantage.values) + np.abs(wanted))
+    # A difference of two large numbers is known to no more digits than they are.
+    size = np.abs(target.values) + np.abs(value.values)
+    off = np.abs(advantage.values - wanted) > 0.1 * (np.abs(advantage.values) + np.abs(wanted)) + 1e-3 * size
     share = float(off[clear].mean()) if clear.any() else 0.0
     if share < 0.3:
         return

@@ -345,6 +345,18 @@ cause(
         {"train/roll/ep_rew_mean": cases.falls(0.2, -40.0, -0.5), "val/roll/ep_rew_mean": -0.4, "train/sentinel/reward_max": 0.0},
         threshold=90.0,
     ),
+    good=[
+        # Nothing but the last step of some episodes costs: the reward is rare, and acting is free.
+        lambda: cases.continuous(
+            {
+                "train/roll/ep_rew_mean": cases.falls(0.2, -40.0, -0.5),
+                "val/roll/ep_rew_mean": -0.4,
+                "train/sentinel/reward_max": 0.0,
+                "train/sentinel/reward_nonzero": 0.02,
+            },
+            threshold=90.0,
+        )
+    ],
 )
 def settles_for_doing_nothing(case: Case) -> Iterator[Finding]:
     """The return rose to about 0 and stays there: effort costs, and doing nothing is free.
@@ -362,6 +374,8 @@ def settles_for_doing_nothing(case: Case) -> Iterator[Finding]:
     late = returns.share(0.7).median
     near = 1 - abs(late) / max(abs(progress.start), 1e-9)
     strength = min(grade(near, 0.4, 0.8), grade(-late, -0.05 * case.threshold, 0.0) if late > 0 else 1.0)
+    # What is free was to be had at a price: where hardly any step costs, the reward is rare, and nothing was avoided.
+    strength = min(strength, grade(measures.known(measures.at_first(case, "reward_nonzero"), 1.0), 0.1, 0.3))
     if strength <= 0 or best.share(0.5).median > 0.1 * case.threshold:
         return
     text = f"the return went from {say(progress.start)} to {say(late)}: the cost is avoided, the reward of the goal never met"
@@ -527,6 +541,13 @@ def rewards_cannot_add_up_to_the_threshold(case: Case) -> Iterator[Finding]:
         # A constant per step sets the two apart; they do not mirror each other.
         lambda: cases.foreign({"val/roll/ep_rew_mean": -10.0, "train/roll/ep_rew_mean": lambda share: 140 + 10 * share}),
         lambda: cases.foreign({"val/roll/ep_rew_mean": 15.0}),
+        # Noise on either side of 0.
+        lambda: cases.foreign(
+            {
+                "val/roll/ep_rew_mean": lambda share: 9 * np.sin(40 * share) - 1,
+                "train/roll/ep_rew_mean": lambda share: 1 + 9 * np.sin(300 * share),
+            }
+        ),
     ],
 )
 def training_pays_the_opposite_of_evaluation(case: Case) -> Iterator[Finding]:
@@ -544,22 +565,14 @@ def training_pays_the_opposite_of_evaluation(case: Case) -> Iterator[Finding]:
         return
     if chance is None:
         # Nobody measured what chance gets: the two curves beside each other say it too.
-        strength = min(measures.mirrors_evaluation(case), 1.0 if case.improved else 0.7)
+        strength = min(max(measures.mirrors_evaluation(case), _mirrors_at_last(case)), 1.0 if case.improved else 0.7)
         if strength > 0:
             text = f"training returns {say(trained.first)} to {say(trained.last)}, evaluation {say(judged.first)} to {say(judged.last)}"
             fix = advice("print a training reward beside the same step's reward in evaluation: which wrapper negates it?", "> 30 %")
             proof = evidence(EVAL_RETURN, f"{text}: one is the other with its sign turned around", *case.span, last=judged.last)
             yield Finding(strength=strength, text=proof.text, evidence=(proof,), remedies=(fix,))
         return
-    mean, deviation = chance
-    scale = max(deviation, 0.05 * abs(mean), 1e-9)
-    # The first training returns are nearly a random policy's as well: they should be about what it gets in evaluation.
-    mirrored = min(grade(abs(mean) / scale, 1.0, 2.0), grade(-abs(progress.start + mean) / max(abs(mean), 1e-9), -0.8, -0.4))
-    # Where actions or observations differ in evaluation, the two curves part as well, but not from the first. Where chance gets about
-    # as much with either sign, only the curves tell.
-    strength = min(max(mirrored, measures.mirrors_evaluation(case)), 1.0 if judged.share(0.5).median < mean + scale else 0.0)
-    strength *= 1.0 - _pays_alike_at_first(case)
-    strength *= 0.3 if _is_shifted(case) and measures.mirrors_at_first(case) < 0.5 else 1.0
+    mean, strength = chance[0], _pays_the_opposite(case)
     if strength <= 0:
         return
     text = (
@@ -571,6 +584,122 @@ def training_pays_the_opposite_of_evaluation(case: Case) -> Iterator[Finding]:
     )
     proof = evidence(EVAL_RETURN, text, *case.span, random=mean, first=progress.start)
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+@rule(
+    "REW520",
+    severity=Severity.HIGH,
+    needs=["threshold", HIGH, LOW, RETURN, LENGTH],
+    cites=["jones2021debugging"],
+    causes=["reward-sign"],
+    bad=lambda: cases.unsolved(
+        {
+            # It learned to end its episodes, each step of which costs.
+            "train/sentinel/reward_max": 5.0,
+            "train/sentinel/reward_min": -2.5,
+            "train/sentinel/random_return": -40.0,
+            "train/sentinel/random_return_std": 5.0,
+            "train/roll/ep_rew_mean": lambda share: -40 + 38 * np.minimum(3 * share, 1),
+            "train/roll/ep_len_mean": lambda share: 40 - 34 * np.minimum(3 * share, 1),
+            "val/roll/ep_rew_mean": -2.0,
+        },
+        threshold=90.0,
+    ),
+    good=[
+        # Episodes as long as before, and rewards that add up to the threshold.
+        lambda: cases.unsolved(
+            {**cases.flat_returns(20.0), "train/sentinel/reward_max": 5.0, "train/sentinel/reward_min": -2.5}, threshold=90.0
+        ),
+        # Costs are nothing beside the threshold: with the other sign, too, they would not reach it.
+        lambda: cases.unsolved({"train/sentinel/reward_max": 0.01, "train/sentinel/reward_min": -0.01}, threshold=900.0),
+        # A random policy would be far above the threshold if costs were gains.
+        lambda: cases.unsolved(
+            {
+                "train/sentinel/reward_max": 0.01,
+                "train/sentinel/reward_min": -30.0,
+                "train/sentinel/random_return": -4_000.0,
+                "train/sentinel/random_return_std": 100.0,
+                "train/roll/ep_rew_mean": lambda share: -4_000 + 3_000 * share,
+                "val/roll/ep_rew_mean": -1_000.0,
+            },
+            threshold=900.0,
+        ),
+    ],
+)
+def only_the_opposite_rewards_reach_the_threshold(case: Case) -> Iterator[Finding]:
+    """The agent gets better and stays far below the threshold, which its rewards would reach with the other sign only.
+
+    ## Why it hurts
+    It learns well, and the wrong thing: not to be paid, or to end episodes before they cost more.
+
+    ## When it is fine
+    A goal that pays a lot, was not met yet and lies behind steps that cost.
+    """
+    strength = _reaches_by_the_opposite(case)
+    if strength <= 0:
+        return
+    most, least, length, returns = case.signal(HIGH).top, case.signal(LOW).bottom, case.signal(LENGTH), case.signal(RETURN)
+    text = (
+        f"rewards lie between {say(least)} and {say(most)}, episodes went from {say(length.first)} steps to "
+        f"{say(length.share(0.7).median)}, the return from {say(returns.first)} to {say(returns.share(0.7).median)}: "
+        f"the threshold of {say(case.threshold or 0.0)} is in reach with the other sign only"
+    )
+    fix = advice("turn the reward's sign around, or name the threshold of this reward", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(LOW, text, *case.span, largest=most, smallest=least),), remedies=(fix,))
+
+
+def _reaches_by_the_opposite(case: Case) -> float:
+    """How clearly a run learned what its threshold is the opposite of, by what its rewards can add up to within an episode."""
+    progress, returns, length = case.progress, case.signal(RETURN), case.signal(LENGTH)
+    most, least = case.signal(HIGH).top, case.signal(LOW).bottom
+    goal, steps = case.threshold, float(case.time_limit or length.top)
+    if progress is None or goal is None or goal <= 0 or len(returns) < detect.SHORTEST or not most > 0 > least or not case.sick:
+        return 0.0
+    chance = measures.random_return(case)
+    start = progress.start if chance is None else chance[0]
+    late = returns.share(0.7).median
+    # With the other sign a random policy must still have something to learn.
+    if goal + start <= 0 or late - progress.start <= 2 * detect.noise(returns.values):
+        return 0.0
+    mirrored = grade(-least * steps / goal, 0.6, 0.9)
+    short_of = grade(-most * steps / goal, -0.9, -0.5)
+    # A reward that comes once, at the end, adds up to nothing: where it was worth ending episodes for, steps cost.
+    first = measures.known(measures.early(case, "random_length"), length.first)
+    ended = grade(-length.share(0.7).median / max(first, 1.0), -0.8, -0.6)
+    strength = min(mirrored, max(short_of, ended), grade(-(late - start) / (goal - start), -0.5, -0.3))
+    # What acting costs is no reward with another sign (REW519), nor is a constant that training alone pays (REW514).
+    strength *= 1.0 - grade(measures.known(measures.at_first(case, "reward_by_action"), 0.0), 0.45, 0.8)
+    strength *= 1.0 - measures.rewards_cut(case)
+    return strength * (0.3 if _is_shifted(case) and measures.mirrors_at_first(case) < 0.5 else 1.0)
+
+
+def _pays_the_opposite(case: Case) -> float:
+    """How clearly training returns are those of evaluation with the other sign; 0 where nobody measured what chance gets."""
+    progress, chance, judged = case.progress, measures.random_return(case), case.signal(EVAL_RETURN)
+    if progress is None or chance is None or len(judged) < 3:
+        return 0.0
+    mean, deviation = chance
+    # Both are means over many episodes, which differ by far less than episodes do.
+    scale = max(deviation / 3, 0.05 * abs(mean), 1e-9)
+    # The first training returns are nearly a random policy's as well: they should be about what it gets in evaluation.
+    mirrored = min(grade(abs(mean) / scale, 1.0, 2.0), grade(-abs(progress.start + mean) / max(abs(mean), 1e-9), -0.8, -0.4))
+    parted = min(_mirrors_at_last(case), grade((mean - judged.share(0.7).median) / max(abs(mean), deviation, 1e-9), 0.5, 1.0))
+    # Where actions or observations differ in evaluation, the two curves part as well, but not from the first. Where chance gets about
+    # as much with either sign, only the curves tell.
+    below = judged.share(0.5).median < mean + max(deviation, scale)
+    strength = max(mirrored, parted, measures.mirrors_evaluation(case)) if below else 0.0
+    strength *= 1.0 - _pays_alike_at_first(case)
+    return strength * (0.3 if _is_shifted(case) and measures.mirrors_at_first(case) < 0.5 else 1.0)
+
+
+def _mirrors_at_last(case: Case) -> float:
+    """How clearly training returns lie as far on one side of 0 as those of evaluation on the other, when learning is done."""
+    trained, judged = case.signal(RETURN).share(0.6), case.signal(EVAL_RETURN).share(0.6)
+    late, other = trained.median, judged.median
+    # Noise lies on either side as well.
+    if not late * other < 0 or abs(late) < 2 * detect.noise(trained.values) or abs(other) < 2 * detect.noise(judged.values):
+        return 0.0
+    return grade(-abs(late + other) / max(abs(late), abs(other)), -0.3, -0.1)
 
 
 def _pays_alike_at_first(case: Case) -> float:
@@ -727,6 +856,14 @@ cause(
     ),
     good=[
         lambda: cases.unsolved({"train/sentinel/reward_nonzero": 0.9, "train/sentinel/reward_common_share": 0.2}),
+        # Rewards came as long as the agent did what they are for.
+        lambda: cases.unsolved(
+            {
+                "train/sentinel/reward_nonzero": lambda share: np.where(share < 0.1, 0.9, 0.02),
+                "train/sentinel/reward_common_share": 0.95,
+                "train/sentinel/reward_gap_spread": 0.9,
+            }
+        ),
         # By the clock: that is a delay.
         lambda: cases.unsolved(
             {
@@ -755,6 +892,8 @@ def rewards_come_rarely(case: Case) -> Iterator[Finding]:
     lengths = case.signal(LENGTH)
     per_episode = nonzero * lengths.share(0.0, 0.5).median if len(lengths) else math.nan
     by_chance = 1.0 if spread != spread else grade(spread, 0.2, 0.5)
+    # A policy that learned to do what is neither paid nor punished met rewards before.
+    nonzero = max(nonzero, measures.known(measures.at_first(case, "reward_nonzero"), 0.0))
     if ends == ends and ends > 0.9 and 0.5 < per_episode < 2:
         return  # every episode pays, at its end: a delay
     strength = min(grade(-nonzero, -0.2, -0.08), by_chance) if nonzero > 0 else 0.0
@@ -919,6 +1058,8 @@ def success_falls_while_the_return_rises(case: Case) -> Iterator[Finding]:
         return
     first, last = success.share(0.0, 0.1).median, success.share(0.6).median
     strength = min(grade(first, 0.02, 0.1), grade(-last / max(first, 1e-9), -0.6, -0.2))
+    # Whatever is paid for every step outweighs success (REW514).
+    strength *= 0.5 if _is_shifted(case) and measures.mirrors_at_first(case) < 0.5 else 1.0
     if strength <= 0:
         return
     text = f"success fell from {percent(first)} to {percent(last)} while the return rose from {say(returns.first)} to {say(returns.last)}"
@@ -1084,6 +1225,8 @@ def the_action_alone_decides_the_reward(case: Case) -> Iterator[Finding]:
     strength = min(strength, grade(-measures.first_reward(case) / max(size, 1e-12), 0.25, 0.5))
     # Cut to its sign, a reward may hang on the action where what was cut off did not.
     strength *= 1.0 - measures.rewards_cut(case)
+    # What is paid for costs where the sign is turned around.
+    strength *= 1.0 - _pays_the_opposite(case)
     if strength <= 0 or not case.sick:
         return
     text = f"the action alone explains {percent(share)} of the first rewards: what acting costs outweighs what it leads to"
