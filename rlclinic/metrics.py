@@ -331,6 +331,9 @@ _OFFLINE = _table("train/sentinel/", "up to 1,024 recorded transitions, about 40
     q_policy_gain | return | Values of the policy's actions minus those of recorded ones: large, they are of actions nobody tried.
     data_value | return | Mean discounted return that really came after those recorded steps whose future is known.
     loss_held_out | - | The same on episodes that are held out: far above `loss_data`, actions are learned by heart.
+    target_return | return | Decision Transformer: the return of an episode that it is asked for when it acts.
+    data_return_max | return | Decision Transformer: the highest return of the episodes that it learns from.
+    target_above_data | share | Decision Transformer: how far the first lies above the second, as a share of the data's range.
     online | 0 or 1 | Whether a run that began on recorded data acts by now (data.then_online). | the row's last iteration
     switch_return | return | The evaluation at which it began to act. | one evaluation
     switch_lowest | return | The lowest evaluation since then, until one was as good as that again. | evaluations

@@ -385,6 +385,14 @@ _ALL: Final = (
         "https://arxiv.org/abs/2204.05618",
     ),
     Reference(
+        "chen2021dt",
+        "L. Chen et al.",
+        2021,
+        "Decision Transformer: reinforcement learning via sequence modeling",
+        "NeurIPS",
+        "https://arxiv.org/abs/2106.01345",
+    ),
+    Reference(
         "nakamoto2023calql",
         "M. Nakamoto et al.",
         2023,

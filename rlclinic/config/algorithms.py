@@ -30,6 +30,7 @@ from rlclinic.config.offline import (
     BCConfig,
     CalQLConfig,
     CQLConfig,
+    DTConfig,
     IQLConfig,
     OfflineSettings,
     RLPDConfig,
@@ -305,7 +306,7 @@ OnPolicyConfig = PPOConfig | A2CConfig | ReinforceConfig | OnPolicySettings
 OffPolicyConfig = DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig | OffPolicySettings | OfflineSettings | ImitationConfig
 AlgoConfig = OnPolicyConfig | OffPolicyConfig
 _OwnOnline = PPOConfig | A2CConfig | ReinforceConfig | DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig
-_OwnOffline = BCConfig | TD3BCConfig | IQLConfig | AWACConfig | CQLConfig | CalQLConfig | RLPDConfig
+_OwnOffline = BCConfig | TD3BCConfig | IQLConfig | AWACConfig | CQLConfig | CalQLConfig | RLPDConfig | DTConfig
 OwnAlgoConfig = _OwnOnline | _OwnOffline | ImitationConfig
 
 ENTRY_POINTS: Final = "rlclinic.algorithms"
@@ -364,6 +365,7 @@ ALGORITHMS: Final = Algorithms(
         "cql": CQLConfig,
         "cal_ql": CalQLConfig,
         "rlpd": RLPDConfig,
+        "dt": DTConfig,
         "dagger": DAggerConfig,
         "safe_dagger": SafeDAggerConfig,
         "ensemble_dagger": EnsembleDAggerConfig,

@@ -22,7 +22,7 @@ from rlclinic.config.data import DataConfig
 from rlclinic.config.environment import EnvConfig, Spec
 from rlclinic.config.network import NetConfig
 from rlclinic.config.off_policy import STRETCH_ENV_STEPS
-from rlclinic.config.offline import OfflineSettings, RLPDConfig
+from rlclinic.config.offline import DTConfig, OfflineSettings, RLPDConfig
 from rlclinic.config.run import RunConfig
 from rlclinic.config.schedule import Schedule, to_env_steps
 from rlclinic.config.schema import Count, Refusal, Strict
@@ -302,6 +302,12 @@ def _combination_problems(config: Config) -> Iterator[Problem]:
             f"data.path={config.data.path}, but {config.algo.name} learns from what it does itself.\n"
             "  The recorded data would be ignored.\n  Try: ",
             Change("algo.name", "bc"),
+        )
+    if isinstance(config.algo, DTConfig) and (config.algo.width % config.algo.heads or config.algo.width % 2):
+        yield (
+            f"algo.width={config.algo.width} is no even number that {config.algo.heads} heads can share (algo.heads).\n"
+            "  Each head sees as many of a token's numbers as the next.\n  Try: ",
+            Change("algo.width", 2 * config.algo.heads * max(config.algo.width // (2 * config.algo.heads), 1)),
         )
     if config.algo.name == "q_learning" and config.net.encoder != "auto":
         yield (

@@ -9,7 +9,7 @@ from rlclinic.config.schedule import Number
 from rlclinic.config.schema import Kind, Real, Shape, Strict
 from rlclinic.config.shared_settings import AdamEps, Gamma, LearningRate, Momentum, Optimizer, RmsDecay, WeightDecay
 
-__all__ = ["AWACConfig", "BCConfig", "CQLConfig", "CalQLConfig", "IQLConfig", "OfflineSettings", "RLPDConfig", "TD3BCConfig"]
+__all__ = ["AWACConfig", "BCConfig", "CQLConfig", "CalQLConfig", "DTConfig", "IQLConfig", "OfflineSettings", "RLPDConfig", "TD3BCConfig"]
 
 Critics = Annotated[
     Shape, Field(ge=1, le=8, description="Critics of which the lowest counts. 1 overestimates; more is more cautious. Usual: 2.")
@@ -224,3 +224,26 @@ class RLPDConfig(OfflineSettings):
     ent_coef_init: FirstTemperature = 1.0
     backup_entropy: Annotated[bool, Kind.SHAPE] = True
     """Whether a target counts the entropy of what follows, as SAC's does. Usual: true; false for sparse rewards."""
+
+
+class DTConfig(OfflineSettings):
+    """Decision Transformer (Chen et al. 2021, arXiv:2106.01345): which action came next, given the return that came in the end."""
+
+    name: Literal["dt"] = "dt"
+    """The algorithm: dt."""
+    batch_size: BatchSize = 64
+    learning_rate: LearningRate = 3e-4
+    max_grad_norm: GradientBound = 0.25
+    weight_decay: WeightDecay = 1e-4
+    context: Shape = Field(20, ge=1, le=256)
+    """Steps of the episode that it sees, the present one included. More costs in proportion and more. Usual: 20; 1 is imitation that knows
+    the return."""
+    layers: Shape = Field(3, ge=1, le=24)
+    """Layers of the transformer. Usual: 2-6."""
+    heads: Shape = Field(1, ge=1, le=32)
+    """Heads of each layer, between which its width is divided. Usual: 1-8."""
+    width: Shape = Field(128, ge=2, le=4_096)
+    """Numbers of a token. Usual: 32-512."""
+    target_return: Real | None = None
+    """The return of an episode that it is asked for when it acts; none: the highest of those that it learned from. Above all of them it is
+    asked for what nobody has shown. Usual: none."""

@@ -51,7 +51,7 @@ Q_LEARNERS: Final = ("dqn", "qrdqn", "c51", "rainbow")
 ACTORS: Final = ("sac", "td3", "ddpg", "tqc", "crossq")
 OFF_POLICY: Final = (*Q_LEARNERS, *ACTORS)
 """Algorithms that learn from a replay."""
-OFFLINE: Final = ("bc", "td3_bc", "iql", "awac", "cql", "cal_ql", "rlpd")
+OFFLINE: Final = ("bc", "td3_bc", "iql", "awac", "cql", "cal_ql", "rlpd", "dt")
 """Algorithms that learn from recorded data: nobody acts, or only after a while, and evaluations are what has returns throughout."""
 ONLINE, SWITCH_DIP = "train/sentinel/online", "train/sentinel/switch_dip"
 """Whether a run that began on recorded data acts by now, and what the first steps of acting cost it."""

@@ -262,6 +262,8 @@ def _give_data(cohort: Cohort) -> None:
         learner = replace(learner, reward_stats=stats)
     if learner.obs_stats is not None:
         learner = replace(learner, obs_stats=data.moments(members))
+    if hasattr(plan.algo, "prepare"):
+        learner = replace(learner, nets={**learner.nets, **plan.algo.prepare(plan, learner, data)})
     cohort.learner = replace(learner, reward_bound=bound)
 
 

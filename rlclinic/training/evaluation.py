@@ -61,7 +61,7 @@ def evaluate(plan: AnyPlan, learner: AnyLearner, env: VecEnv, *, deterministic: 
     def made(of: AnyLearner, own_seed: Tensor) -> Actor:
         return actor(plan, of, env.n_envs, deterministic=deterministic, seed=own_seed)
 
-    if captured_evaluation.covers(env):
+    if captured_evaluation.covers(env) and not sees_episodes(plan):
         found = captured_evaluation.play(plan, learner, env, made, seed, torch.tensor(wanted, device=seed.device), LONGEST)
         returns, lengths, success = (each.cpu().numpy() for each in found)
         played = Evaluation(returns, lengths, success)
@@ -75,6 +75,8 @@ def actor(plan: AnyPlan, learner: AnyLearner, n_envs: int, *, deterministic: boo
     env_index = torch.arange(n_envs, device=seed.device).view(1, -1)
     if isinstance(plan, off_policy.Plan):
         assert isinstance(learner, off_policy.Learner)
+        if sees_episodes(plan):
+            return EpisodeActor(plan, learner, env_index, None if deterministic else seed)
         return _replay_actor(plan, learner, env_index, None if deterministic else seed)
     assert isinstance(learner, on_policy.Learner)
     params, distribution = plan.policy.layout.views(learner.flat), plan.policy.distribution
@@ -97,11 +99,43 @@ def _replay_actor(plan: off_policy.Plan, learner: off_policy.Learner, env_index:
     return act
 
 
-def play(env: VecEnv, act: Actor, wanted: list[bool], longest: int | None = None) -> Evaluation:
+def sees_episodes(plan: AnyPlan) -> bool:
+    """Whether the policy acts by more of its episode than the present observation."""
+    return isinstance(plan, off_policy.Plan) and hasattr(plan.algo, "begin")
+
+
+class EpisodeActor:
+    """A policy that acts by the last steps of its episode and by what they paid: one episode in each copy, from step 0 on."""
+
+    def __init__(self, plan: off_policy.Plan, learner: off_policy.Learner, env_index: Tensor, seed: Tensor | None) -> None:
+        self._plan, self._learner, self._env, self._seed = plan, learner, env_index, seed
+        self._algo: Any = plan.algo
+        self._past: Any = None
+
+    def __call__(self, obs: Tensor, mask: Tensor | None, t: int) -> Tensor:
+        plan, learner = self._plan, self._learner
+        if t == 0 or self._past is None:
+            self._past = self._algo.begin(plan, learner, obs)
+        self._past = self._algo.meet(plan, self._past, off_policy.normalize_obs(plan, learner, obs), t)
+        noise = None if self._seed is None else off_policy.acting_noise(plan, self._seed, t, self._env)
+        action = self._algo.act(plan, off_policy.acting_networks(plan, learner), self._past.windows, mask, noise)
+        self._past = self._algo.remember(plan, self._past, action)
+        return off_policy.to_env(plan, action)
+
+    def observe(self, reward: Tensor) -> None:
+        """What the last actions were paid, [M, N]."""
+        self._past = self._algo.earn(self._past, reward)
+
+
+def play(
+    env: VecEnv, act: Actor, wanted: list[bool], longest: int | None = None, observe: Callable[[Tensor], None] | None = None
+) -> Evaluation:
     """One episode in each of the env's N copies. Members not wanted are stepped along but do not delay the end.
 
-    act: what to do at observations [M, N, ...] under an action mask, at the t-th step. longest: LONGEST, unless given.
+    act: what to do at observations [M, N, ...] under an action mask, at the t-th step. longest: LONGEST, unless given. observe: who is told
+    each step's reward [M, N]; the actor, where it wants to know.
     """
+    observe = observe or getattr(act, "observe", None)
     obs, mask = env.reset(), env.action_mask
     returns = np.zeros((env.members, env.n_envs))
     lengths, success = np.zeros_like(returns), np.full_like(returns, np.nan)
@@ -109,6 +143,8 @@ def play(env: VecEnv, act: Actor, wanted: list[bool], longest: int | None = None
     t, longest = 0, LONGEST if longest is None else longest
     while alive.any() and t < longest:
         step = env.step(act(obs, mask, t))
+        if observe is not None:
+            observe(step.reward)
         returns += np.where(alive, step.reward.cpu().numpy(), 0.0)
         lengths += alive
         end = (step.terminated | step.truncated).cpu().numpy()

@@ -101,6 +101,13 @@ class Policy:
 
     def actor(self, copies: int, *, deterministic: bool, seed: int) -> evaluation.Actor:
         """What it does in that many copies, as they take it."""
+        if evaluation.sees_episodes(self._plan):
+            raise UsageError(
+                f"{self.config.algo.name} acts by the steps of its episode and by what they paid, which is not known here.\n"
+                "  Its actions would be wrong.\n  Use: ",
+                Action("evaluate", self.path.parent.parent.name),
+                ", or policy.evaluate(episodes)",
+            )
         return evaluation.actor(self._plan, self._learner, copies, deterministic=deterministic, seed=torch.tensor([[seed]]))
 
     @torch.no_grad()
@@ -123,7 +130,7 @@ class Policy:
         try:
             for start in starts:
                 env.start_from(start)
-                played.append(evaluation.play(env, look, [True]))
+                played.append(evaluation.play(env, look, [True], observe=getattr(act, "observe", None)))
                 if env.failures:
                     raise env.failures[0]
             return played
@@ -143,6 +150,8 @@ class Policy:
             return "env.frame_stack"
         if env.time_in_obs:
             return "env.time_in_obs"
+        if evaluation.sees_episodes(self._plan):
+            return "algo.context"
         return "frames that ALE skips and scales by itself" if self._factory is None and atari.steps(env) else None
 
     def _check_stateless(self) -> None:

@@ -116,7 +116,7 @@ def _offline_columns(config: Config) -> list[str]:
         *(f"time/{phase}" for phase in PHASES),
         *(f"train/hp/{name}" for name in numbers(config.algo)),
         *(name for name in own if name.startswith("train/hp/")),
-        *offline_sentinels.columns(values),
+        *offline_sentinels.columns(values, hasattr(algorithm, "begin")),
         *(on_policy_sentinels.PREFIX + name for name in (SWITCH if acts else ())),
         *(info_columns.columns(config.env) if acts else ()),
     ]

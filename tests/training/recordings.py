@@ -32,6 +32,8 @@ OFFLINE: dict[str, tuple[str, dict[str, Any]]] = {
     "awac of choices": ("discrete", {"name": "awac", **_USUAL}),
     "cql": ("box", {"name": "cql", "cql_actions": 3, "cql_lagrange": True, **_USUAL}),
     "cql of choices": ("discrete", {"name": "cql", **_USUAL}),
+    "dt": ("box", {"name": "dt", "context": 3, "layers": 1, "width": 8, "heads": 2, **_USUAL}),
+    "dt of choices": ("discrete", {"name": "dt", "context": 4, "layers": 2, "width": 8, **_USUAL}),
 }
 """Algorithms that learn from recorded data, each with its task."""
 ONLINE: dict[str, tuple[str, dict[str, Any]]] = {

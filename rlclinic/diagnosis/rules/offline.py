@@ -14,6 +14,7 @@ OF_WEIGHTS: Final = ("iql", "awac")
 BIAS, EARNED = sentinel("q_bias"), sentinel("data_value")
 HELD_OUT, LEARNED = sentinel("loss_held_out"), sentinel("loss_data")
 BEFORE, LOWEST, REGAINED = sentinel("switch_return"), sentinel("switch_lowest"), sentinel("switch_regained_at")
+ASKED, HIGHEST, ABOVE = sentinel("target_return"), sentinel("data_return_max"), sentinel("target_above_data")
 CAPPED, EFFECTIVE = "train/metrics/weight_capped", "train/metrics/weight_ess"
 
 
@@ -197,7 +198,7 @@ cause(
 @rule(
     "OFF105",
     severity=Severity.MEDIUM,
-    algos=["bc", "td3_bc"],
+    algos=["bc", "td3_bc", "dt"],
     needs=[HELD_OUT, LEARNED],
     cites=["ross2011dagger"],
     causes=["recorded-actions-by-heart"],
@@ -288,7 +289,7 @@ cause(
 @rule(
     "OFF107",
     severity=Severity.HIGH,
-    algos=[name for name in OFFLINE if name not in ("bc", "td3_bc")],
+    algos=[name for name in OFFLINE if name not in ("bc", "td3_bc", "dt")],
     needs=[SWITCH_DIP, ONLINE],
     cites=["nakamoto2023calql", "ball2023rlpd"],
     causes=["going-online-unlearns"],
@@ -336,3 +337,47 @@ def going_online_unlearns(case: Case) -> Iterator[Finding]:
     text = f"going online cost {percent(dip.last)} of what was learned above a random policy{levels}{end}"
     fix = advice("more of the recorded data in each batch (data.recorded_share), smaller steps, or cal_ql instead of cql", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence(SWITCH_DIP, text, *case.span, dip=dip.last),), remedies=(fix,))
+
+
+cause(
+    "asked-for-more-than-the-data",
+    "the policy is asked for a return that no recorded episode has: what it does then is made up",
+    "fault of settings",
+    doses=["target-from-the-data"],
+    advice="for more than the data holds, take an algorithm that puts parts of episodes together (iql, cql)",
+)
+
+
+@rule(
+    "OFF108",
+    severity=Severity.HIGH,
+    algos=["dt"],
+    needs=[ABOVE],
+    cites=["chen2021dt"],
+    causes=["asked-for-more-than-the-data"],
+    bad=lambda: cases.recorded({ABOVE: 0.8, ASKED: 800.0, HIGHEST: -150.0}, algo="dt", settings={"algo.target_return": 800.0}),
+    good=[
+        lambda: cases.recorded({ABOVE: 0.0, ASKED: -150.0, HIGHEST: -150.0}, algo="dt"),
+        lambda: cases.recorded({ABOVE: 0.03, ASKED: -110.0, HIGHEST: -150.0}, algo="dt"),
+        lambda: cases.recorded({ABOVE: 0.8, ASKED: 800.0, HIGHEST: -150.0}, algo="dt", threshold=-2000.0),
+    ],
+)
+def asked_for_more_than_the_data(case: Case) -> Iterator[Finding]:
+    """A Decision Transformer is asked for a return far above every episode that it learned from.
+
+    ## Why it hurts
+    It has learned what was done in episodes of a known return. Beyond the highest of them it has seen nothing: the number is a stranger to
+    the first layer, and the more is asked for the less it says about what to do. It does not put the good parts of two episodes together.
+
+    ## When it is fine
+    A little above the best episode, and a policy that reaches its threshold all the same.
+    """
+    above = case.signal(ABOVE)
+    strength = grade(above.last, 0.1, 0.4) if len(above) else 0.0
+    if strength <= 0 or not falls_short(case):
+        return
+    asked, highest = case.signal(ASKED), case.signal(HIGHEST)
+    levels = f": {say(asked.last)}, where the best episode has {say(highest.last)}" if len(asked) and len(highest) else ""
+    text = f"it is asked for a return that lies {percent(above.last)} of the data's range above all of it{levels}"
+    fix = advice("algo.target_return=none asks for the highest return of the data", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(ABOVE, text, *case.span, above=above.last),), remedies=(fix,))

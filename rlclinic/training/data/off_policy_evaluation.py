@@ -13,9 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlclinic.actions import Action
 from rlclinic.config import DataConfig, NetConfig, value_at
 from rlclinic.datasets import Dataset
 from rlclinic.datasets.advice import Cloning
+from rlclinic.errors import UsageError
 from rlclinic.stats import importance_sampling
 from rlclinic.stats.importance_sampling import Estimate, Steps
 from rlclinic.training import envs, evaluation, optim
@@ -173,6 +175,12 @@ def _places(data: Recorded) -> Tensor:
 def _ask(policy: Policy, data: Recorded, env_id: str, env: envs.VecEnv) -> _Answers:
     """What the policy does at every recorded observation, and how likely it was to do what was done."""
     plan, learner = policy._plan, policy._learner
+    if evaluation.sees_episodes(plan):
+        raise UsageError(
+            f"{policy.config.algo.name} acts by the return that it is asked for, and has no action of its own for a single observation.\n"
+            "  There is no policy whose worth the data could tell.\n  Play it: ",
+            Action("evaluate", policy.path.parent.parent.name),
+        )
     shape, places = tuple(env.obs_shape), _places(data)
     actions, likelihoods = [], []
     for first in range(0, len(data.observations), CHUNK):

@@ -8,7 +8,7 @@ import hashlib
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -33,6 +33,19 @@ CHUNK: Final = 1 << 18
 """Rows that are looked at together."""
 MOST_ON_GPU: Final = 0.5
 """The share of a GPU's free memory that data may take; larger data stays with the host."""
+
+
+class Window(NamedTuple):
+    """Steps of episodes one after the other, [M, B, K, ...]."""
+
+    obs: Tensor
+    action: Tensor
+    return_to_go: Tensor
+    """Undiscounted, as the environment paid it."""
+    step: Tensor
+    """Its number in the episode."""
+    there: Tensor
+    """bool: False where it only fills up."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +93,43 @@ class Recorded:
         if stats is not None:
             reward = normalize.rewards(stats, reward.unsqueeze(-1), clip).squeeze(-1)
         return Batch(obs, action if action.dim() == 3 else action.unsqueeze(-1), reward, gamma * ~terminated, next_obs, places=rows)
+
+    @cached_property
+    def episode_returns(self) -> NDArray[np.float64]:
+        """Returns of the episodes that are learned from, as the environment paid them."""
+        returns = np.asarray(self.data.returns, np.float64)
+        return returns if self.chosen is None else returns[np.unique(self.data.episode_of(self.chosen.cpu().numpy()))]
+
+    @cached_property
+    def _to_go(self) -> Tensor:
+        """What each row's episode still paid from there on, undiscounted, [N]."""
+        sums, ends = np.cumsum(np.asarray(self.data.rewards, np.float64)), self.data.ends
+        total = np.repeat(sums[ends - 1], self.data.lengths)
+        return torch.from_numpy((total - sums + self.data.rewards).astype(np.float32)).to(self.rewards.device)
+
+    @cached_property
+    def _first(self) -> Tensor:
+        """The first row of each row's episode, [N]."""
+        return torch.from_numpy(np.repeat(self.data.ends - self.data.lengths, self.data.lengths)).to(self.rewards.device)
+
+    def window(self, rows: Tensor, length: int) -> "Window":
+        """The `length` steps that end at rows [M, B], of the same episode; where it is younger than that, its first step fills up."""
+        last = rows.to(self.rewards.device).unsqueeze(-1)
+        wanted = last - torch.arange(length - 1, -1, -1, device=last.device)
+        first = self._first[last]
+        at = torch.maximum(wanted, first)
+        flat = at.flatten()
+
+        def take(table: Tensor, index: Tensor) -> Tensor:
+            return table.index_select(0, index).to(self.device).view(*at.shape, *table.shape[1:])
+
+        return Window(
+            obs=take(self.observations, flat + self.shift[flat]).float(),
+            action=take(self.actions, flat),
+            return_to_go=take(self._to_go, flat),
+            step=(at - first).to(self.device),
+            there=(wanted >= first).to(self.device),
+        )
 
     def spread(self, most: int) -> Tensor:
         """At most so many of the rows that are learned from, evenly spread, [K]."""

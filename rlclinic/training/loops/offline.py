@@ -45,7 +45,10 @@ def take_steps(
 
 
 def batch_of(plan: Plan, learner: Learner, data: Recorded, rows: Tensor, hp: Hyperparameters) -> Batch:
-    """Transitions at rows [M, K] as the networks see them."""
+    """Transitions at rows [M, K] as the networks see them; of an algorithm that sees more than a step, what lies before them."""
+    if hasattr(plan.algo, "gather"):
+        found: Batch = plan.algo.gather(plan, learner, data, rows)
+        return found
     return off_policy.prepare_batch(plan, learner, data.gather(rows, hp.gamma, learner.reward_stats, plan.env.clip_reward))
 
 

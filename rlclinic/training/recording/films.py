@@ -102,7 +102,14 @@ def _terms_of(info: Mapping[str, Any]) -> dict[str, float]:
 
 
 @torch.no_grad()
-def play(config: EnvConfig, seeds: list[int], act: Actor, device: str, factory: Factory | None = None) -> list[Episode]:
+def play(
+    config: EnvConfig,
+    seeds: list[int],
+    act: Actor,
+    device: str,
+    factory: Factory | None = None,
+    observe: Callable[[Tensor], None] | None = None,
+) -> list[Episode]:
     """One episode for each seed, from the first evaluation start, all acted on together.
 
     Where the environment has no pictures, or cannot draw them here, its numbers are recorded all the same.
@@ -122,7 +129,7 @@ def play(config: EnvConfig, seeds: list[int], act: Actor, device: str, factory: 
         return act(obs, mask, t)
 
     try:
-        evaluation.play(env, look, [True] * len(seeds), films.MOST_STEPS)
+        evaluation.play(env, look, [True] * len(seeds), films.MOST_STEPS, observe or getattr(act, "observe", None))
         if len(env.failures) == len(seeds):
             raise next(iter(env.failures.values()))
         return episodes
@@ -180,9 +187,13 @@ def record(session: "Session") -> None:
         masks = None if mask is None else _spread(mask, filmed, len(cohort.members))
         return act_all(_spread(obs, filmed, len(cohort.members)), masks, t)[filmed]
 
+    def observe(reward: Tensor) -> None:
+        if isinstance(act_all, evaluation.EpisodeActor):
+            act_all.observe(_spread(reward, filmed, len(cohort.members)))
+
     try:
         seeds = [cohort.members[index].run.seed for index in filmed]
-        episodes = play(cohort.config.env, seeds, act, str(cohort.device), cohort.factory)
+        episodes = play(cohort.config.env, seeds, act, str(cohort.device), cohort.factory, observe)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong with a film, the training that is filmed goes on
         session.films_refused = True
         reason = f"{'' if isinstance(error, RlclinicError) else f'{type(error).__name__}: '}{error}".partition("\n")[0]

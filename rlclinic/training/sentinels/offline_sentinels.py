@@ -3,7 +3,7 @@
 As in `off_policy_sentinels`: `every_row` is cheap, `now_and_then` costs passes through the networks; one number per member, [M].
 """
 
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -30,13 +30,17 @@ NOW_AND_THEN: Final = (
     "rank_actor", "saturated_actor", "activation_norm_actor",
 )  # fmt: skip
 OF_CRITICS: Final = ("q_bias", "q_policy_gain", "data_value", "dormant_critic", "rank_critic", "saturated_critic", "activation_norm_critic")
+OF_RETURNS: Final = ("target_return", "data_return_max", "target_above_data")
+"""Of a policy that is asked for a return."""
+WINDOWS: Final = 128
+"""Stretches of episodes on which such a policy is measured."""
 PROBE: Final = 1_024
 """Rows on which the costly ones are measured."""
 
 
-def columns(values: bool) -> list[str]:
-    """The sentinels of an algorithm with values, or of one without."""
-    names = EVERY_ROW + (OF_VALUES if values else ()) + NOW_AND_THEN + (OF_CRITICS if values else ())
+def columns(values: bool, asks: bool = False) -> list[str]:
+    """The sentinels of an algorithm with values, or of one without; asks: of one that is asked for a return."""
+    names = EVERY_ROW + (OF_VALUES if values else ()) + NOW_AND_THEN + (OF_CRITICS if values else ()) + (OF_RETURNS if asks else ())
     return [PREFIX + name for name in names + fingerprints.NAMES + on_policy_sentinels.AT_EVALUATION + random_policy.NAMES]
 
 
@@ -63,7 +67,11 @@ def now_and_then(plan: Plan, learner: Learner, data: Recorded, hp: Hyperparamete
         return off_policy.prepare_batch(plan, learner, raw)
 
     probe, params = gather(rows), off_policy.networks(plan, learner)
-    found = _data(data, rows, probe) | _policy(plan, learner, probe)
+    found = _data(data, rows, probe)
+    if hasattr(plan.algo, "begin"):
+        found |= _windows(plan, learner, data, rows, members)
+    else:
+        found |= _policy(plan, learner, probe)
     errors = getattr(plan.algo, "errors", None)
     if errors is not None:
         found["loss_data"] = errors(plan.config, params, probe)[0].mean(1)
@@ -101,6 +109,23 @@ def _data(data: Recorded, rows: Tensor, probe: Batch) -> dict[str, Tensor]:
         "reward_trained_std": normalize.deviation(probe.reward),
         "terminated_share": (probe.discount == 0).float().mean(1),
     }
+
+
+def _windows(plan: Plan, learner: Learner, data: Recorded, rows: Tensor, members: int) -> dict[str, Tensor]:
+    """Of a policy that sees stretches of episodes: its errors at their last steps, and how far what it is asked for lies above the data."""
+    algo: Any = plan.algo
+    params = off_policy.networks(plan, learner)
+
+    def last_errors(which: Tensor) -> Tensor:
+        windows = algo.gather(plan, learner, data, which[:: max(1, len(which) // WINDOWS)].expand(members, -1))
+        found: Tensor = algo.step_errors(plan, params, windows)[:, :, -1].mean(1)
+        return found
+
+    lowest, highest = float(data.episode_returns.min()), float(data.episode_returns.max())
+    asked = learner.nets[algo.CONDITION][:, 0]
+    found = {"loss_data": last_errors(rows), "target_return": asked, "data_return_max": torch.full_like(asked, highest)}
+    found["target_above_data"] = (asked - highest) / max(highest - lowest, 1e-9)
+    return found | ({"loss_held_out": last_errors(data.held_out)} if len(data.held_out) else {})
 
 
 def _policy(plan: Plan, learner: Learner, probe: Batch) -> dict[str, Tensor]:

@@ -69,9 +69,12 @@ def test_a_saved_policy_acts_as_the_one_that_was_evaluated(trained, kind: str) -
     run = trained(kind)
     policy = Policy(run.config, run.checkpoint("@last").path)
     assert float(policy.evaluate(2).returns.mean()) == pytest.approx(float(table(run)[-1]["val/roll/ep_rew_mean"]), rel=1e-6)
+    again = Policy(run.config, run.checkpoint("@last").path)
+    if policy.remembers is not None:
+        assert policy.evaluate(2).returns.tolist() == again.evaluate(2).returns.tolist(), "it acts by its episode: evaluate it"
+        return
     size = 4 if OFFLINE[kind][0] == "discrete" else 3
     observations = np.random.default_rng(0).normal(size=(5, size)).astype(np.float32)
-    again = Policy(run.config, run.checkpoint("@last").path)
     assert [np.asarray(policy.act(obs)).tolist() for obs in observations] == [np.asarray(again.act(obs)).tolist() for obs in observations]
 
 

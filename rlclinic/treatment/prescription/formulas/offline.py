@@ -68,3 +68,10 @@ def larger_recorded_share(chart: Chart) -> Dose | None:
     share = chart.real("data.recorded_share")
     share = 0.5 if share is None else share
     return Dose({"data.recorded_share": rounded((1.0 + share) / 2)}, f"half as many new transitions in a batch as with {share:g}")
+
+
+@dose
+def target_from_the_data(chart: Chart) -> Dose | None:
+    """The highest return of the data."""
+    asked = chart.real("algo.target_return")
+    return None if asked is None else Dose({"algo.target_return": None}, f"the highest return of the data instead of {asked:g}")
