@@ -257,7 +257,7 @@ def _spawn(store: Store, job: Job) -> Job:
 def submit_shared(store: Store, job: Job) -> None:
     """Put a job into the queue of the workers. What is not one training plans its own processes, and takes all cores of its worker."""
     cores = job.cores if job.kind == "training" else ALL_CORES
-    job_queue.submit(store, job.id, job_queue.ANY, job.created, tags=job.tags, cores=cores)
+    job_queue.submit(store, job.id, job_queue.ANY, job.created, tags=job.tags, cores=cores, owner=job.by.name)
 
 
 def dispatch(store: Store) -> list[str]:

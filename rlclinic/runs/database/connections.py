@@ -56,11 +56,15 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "CREATE INDEX rlclinic_job_state ON rlclinic_job (store, state, created)",
         "CREATE TABLE rlclinic_store (id TEXT PRIMARY KEY, budget_checks BIGINT NOT NULL DEFAULT 0)",
     ),
+    (
+        "ALTER TABLE rlclinic_job ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+        "CREATE INDEX rlclinic_job_owner ON rlclinic_job (store, state, host, owner, created)",
+    ),
 )
 """The steps to today's tables: a step that was published never changes, the next one is added."""
 COLUMNS: Final = (
     *("store", "id", "created", "host", "state", "attempt", "lease_ends", "stop", "key", "digest", "tags", "cores", "due"),
-    *("failures", "reason", "env_steps", "charged", "worker"),
+    *("failures", "reason", "env_steps", "charged", "worker", "owner"),
 )
 
 

@@ -1,6 +1,6 @@
 """The queue of jobs: what waits, who does what, and until when they are believed. In SQLite or PostgreSQL, see `connections`.
 
-A job in the queue is a row and no process. `claim` hands the oldest one that fits to a worker, in one transaction: two workers never
+A job in the queue is a row and no process. `claim` hands the next one that fits to a worker, in one transaction: two workers never
 get the same. Its `attempt` is one more than before, the fencing number: every later word of the worker must name it, so that one that
 was paused past its lease and another that went on in its place are told apart. job.json stays the readable copy of everything else
 about a job.
@@ -117,14 +117,14 @@ def reserve(store: Store, wanted: Reservation) -> str:
     return wanted.id
 
 
-def submit(store: Store, id: str, host: str, created: float, *, tags: Collection[str] = (), cores: int = 1) -> None:
-    """Put a job into the queue, or back into it: the oldest is the next."""
+def submit(store: Store, id: str, host: str, created: float, *, tags: Collection[str] = (), cores: int = 1, owner: str = "") -> None:
+    """Put a job into the queue, or back into it: of one owner, the oldest is the next."""
     with connections.transaction(store) as database:
         database.execute(
-            "INSERT INTO rlclinic_job (store, id, created, host, state, tags, cores) VALUES (?, ?, ?, ?, 'queued', ?, ?) "
+            "INSERT INTO rlclinic_job (store, id, created, host, state, tags, cores, owner) VALUES (?, ?, ?, ?, 'queued', ?, ?, ?) "
             "ON CONFLICT (store, id) DO UPDATE SET state = 'queued', host = excluded.host, tags = excluded.tags, cores = excluded.cores, "
-            "stop = 0, lease_ends = NULL, due = 0, failures = 0, reason = ''",
-            (database.store, id, created, host, "".join(f",{tag}," for tag in check_tags(tags)), cores),
+            "owner = excluded.owner, stop = 0, lease_ends = NULL, due = 0, failures = 0, reason = ''",
+            (database.store, id, created, host, "".join(f",{tag}," for tag in check_tags(tags)), cores, owner),
         )
 
 
@@ -142,22 +142,35 @@ def claim(store: Store, host: str, fits: Callable[[str], bool]) -> Claim | None:
 
 
 def claim_shared(store: Store, worker: str, *, tags: Collection[str] = (), cores: int, free: int) -> Claim | None:
-    """The oldest job that a worker with these tags and so many cores can do, if it has them free; None: it must wait.
+    """The next job that a worker with these tags and so many cores can do, if it has them free; None: it must wait.
 
-    A job that needs more cores than there are takes all of them. A small one does not overtake a large one that this worker could do:
-    it would let the large one wait forever.
+    Owners share the workers: next is whoever has the fewest jobs under way, with their oldest. A job that needs more cores than there
+    are takes all of them. A small one does not overtake a large one that this worker could do: it would let the large one wait forever.
     """
     # Tags are kept as ",a,,b,": what is left without those of the worker is what it lacks.
     lacking, tags = "tags", check_tags(tags)
     for _ in tags:
         lacking = f"replace({lacking}, ?, '')"
     with connections.transaction(store) as database:
-        row = database.execute(
-            f"SELECT id, attempt, cores FROM rlclinic_job WHERE store = ? AND state = 'queued' AND host = '' AND due <= {database.now} "
-            f"AND {lacking} = '' ORDER BY created, id LIMIT 1 {database.skip_locked}",
-            (database.store, *(f",{tag}," for tag in tags)),
-        ).fetchone()
-        return None if row is None or min(row[2], cores) > free else _take(database, row[0], row[1], worker)
+        for owner in _find_owners(database):
+            row = database.execute(
+                f"SELECT id, attempt, cores FROM rlclinic_job WHERE store = ? AND state = 'queued' AND host = '' AND owner = ? "
+                f"AND due <= {database.now} AND {lacking} = '' ORDER BY created, id LIMIT 1 {database.skip_locked}",
+                (database.store, owner, *(f",{tag}," for tag in tags)),
+            ).fetchone()
+            if row is not None:
+                return None if min(row[2], cores) > free else _take(database, row[0], row[1], worker)
+    return None
+
+
+def _find_owners(database: Transaction) -> list[str]:
+    """Who has jobs that wait for any worker: whoever has the fewest under way first, of these whoever waits longest."""
+    of_state = "SELECT owner, count(*), min(created) FROM rlclinic_job WHERE store = ? AND state = ? AND host = '' GROUP BY owner"
+    waiting = {owner: since for owner, _, since in database.execute(of_state, (database.store, "queued")).fetchall()}
+    if len(waiting) < 2:
+        return list(waiting)
+    busy = {owner: count for owner, count, _ in database.execute(of_state, (database.store, "claimed")).fetchall()}
+    return sorted(waiting, key=lambda owner: (busy.get(owner, 0), waiting[owner], owner))
 
 
 def _take(database: Transaction, id: str, attempt: int, worker: str) -> Claim:

@@ -137,6 +137,15 @@ def test_a_queue_of_the_first_version_goes_on(local: Store) -> None:
     assert take(local) == Claim("a", 5)
 
 
+def test_a_queue_from_before_owners_keeps_what_waits(local: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(connections, "MIGRATIONS", connections.MIGRATIONS[:1])
+        with connections.transaction(local) as database:
+            database.execute("INSERT INTO rlclinic_job (store, id, created, host, state) VALUES ('', 'old', 1.0, '', 'queued')")
+    job_queue.submit(local, "new", job_queue.ANY, 2.0, owner="alice")
+    assert [share(local), share(local), share(local)] == [Claim("old", 1), Claim("new", 1), None]
+
+
 def test_workers_at_the_same_moment_share_the_jobs(store: Store) -> None:
     ids = [f"j{number:02}" for number in range(40)]
     for place, id in enumerate(ids):
@@ -187,6 +196,28 @@ def test_a_small_job_does_not_overtake_a_large_one_and_one_that_is_too_large_tak
     job_queue.submit(store, "small", "", 2.0, cores=1)
     assert share(store, cores=4, free=3) is None
     assert share(store, cores=4, free=4) == Claim("large", 1)
+
+
+def test_whoever_has_the_fewest_jobs_under_way_is_next(store: Store) -> None:
+    for created, owner in enumerate(["alice", "alice", "alice", "bob", "o'hara; --"]):
+        job_queue.submit(store, f"{owner[0]}{created}", job_queue.ANY, float(created), owner=owner)
+    taken = [claimed for _ in range(4) if (claimed := share(store)) is not None]
+    assert [claimed.id for claimed in taken] == ["a0", "b3", "o4", "a1"]
+    assert job_queue.finish(store, taken[0])
+    assert job_queue.finish(store, taken[3])
+    job_queue.submit(store, "b5", job_queue.ANY, 5.0, owner="bob")
+    assert [share(store), share(store), share(store)] == [Claim("a2", 1), Claim("b5", 1), None]
+
+
+def test_a_share_keeps_a_large_job_from_being_overtaken_and_passes_over_an_owner_whose_jobs_nobody_here_can_do(store: Store) -> None:
+    job_queue.submit(store, "large", job_queue.ANY, 1.0, cores=4, owner="bob")
+    job_queue.submit(store, "small", job_queue.ANY, 0.0, owner="alice")
+    job_queue.submit(store, "next", job_queue.ANY, 2.0, owner="alice")
+    job_queue.submit(store, "elsewhere", job_queue.ANY, 0.0, tags=["gpu"], owner="carol")
+    assert share(store) == Claim("small", 1)
+    assert share(store, free=3) is None, "bob has nothing under way, and waits for all four cores"
+    assert share(store) == Claim("large", 1)
+    assert share(store) == Claim("next", 1)
 
 
 def test_jobs_of_a_machine_and_of_other_stores_are_not_for_any_worker(store: Store, tmp_path: Path) -> None:
