@@ -24,7 +24,7 @@ from rlclinic.config import Config
 from rlclinic.errors import RunError
 from rlclinic.launch import local
 from rlclinic.launch.plan import plan
-from rlclinic.runs import disk, studies
+from rlclinic.runs import disk, status_file, studies
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 
@@ -74,16 +74,27 @@ def train_runs(
     are not to be taken up again; `say` gets what is done about a request to stop.
     """
     waiting = list(runs)
-    for _ in range(restarts + 1):
-        if not waiting:
-            break
+    starts = dict.fromkeys((run.id for run in waiting), 0)
+    while waiting:
+        before = {run.id: _last_process(run) for run in waiting}
         launch = start(waiting, processes=processes, members=members, device=device, resume=resume)
         launch.wait(tick=_Tick(launch, stop, observe, say))
         if launch.stopping:
             return False
         left_out = given_up() if given_up is not None else ()
-        waiting, resume = [run for run in waiting if is_open(run) and run.id not in left_out], True
+        # A run that still waited its turn in a process that was killed has used up nothing, unless nobody in it got further.
+        begun = [run for run in waiting if _last_process(run) != before[run.id]] or waiting
+        for run in begun:
+            starts[run.id] += 1
+        waiting = [run for run in waiting if is_open(run) and run.id not in left_out and starts[run.id] <= restarts]
+        resume = True
     return True
+
+
+def _last_process(run: Run) -> tuple[int | None, int | None, int]:
+    """Which process wrote a run last, and how often it was taken up."""
+    status = status_file.raw(run.path)
+    return status.pid, status.process_started, status.resumes
 
 
 def is_open(run: Run) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from rlclinic.config import Config, load, set_values
 from rlclinic.launch import batch, local
 from rlclinic.launch.batch import Interrupted, Study
-from rlclinic.runs import studies
+from rlclinic.runs import launcher_status, studies
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
@@ -29,13 +29,13 @@ class Scripted:
         self.stopping = self.aborted = False
 
     def start(self, cohorts: Sequence[Sequence[Path]], *, resume: bool = False, **_: Any) -> "Scripted":
-        self._runs = [Run(path) for cohort in cohorts for path in cohort]
-        self.launches.append([run.id for run in self._runs])
+        self.runs = [Run(path) for cohort in cohorts for path in cohort]
+        self.launches.append([run.id for run in self.runs])
         self.resumed.append(resume)
         return self
 
     def wait(self, timeout: float | None = None, tick: Callable[[], None] | None = None) -> bool:
-        for run in self._runs:
+        for run in self.runs:
             state, reason = self._script(len(self.launches), run)
             with RunWriter(run.path, ["total_timesteps"]) as writer:
                 writer.status(state, 100, reason=reason)
@@ -79,6 +79,28 @@ def test_a_worker_that_is_killed_again_and_again_counts_as_failed_in_the_end(
     assert batch.train_runs(runs, processes=2, restarts=restarts)
     assert len(played.launches) == restarts + 1
     assert {run.status.state for run in runs} == {"failed"}
+
+
+def test_a_run_that_never_got_its_turn_in_killed_workers_has_used_up_no_restart(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of three in one worker is killed each time: the others wait behind it, and begin when it is given up."""
+    played = play(monkeypatch, lambda launch, run: ("failed", KILLED) if run.seed == 0 else ("finished", None))
+    write = played.wait
+
+    def wait(timeout: float | None = None, tick: Callable[[], None] | None = None) -> bool:
+        first = next((run for run in played.runs if run.seed == 0), None)
+        if first is None:
+            return write(timeout, tick)
+        with RunWriter(first.path, ["total_timesteps"], 0) as writer:
+            writer.status("failed", 100, reason=KILLED)
+        for run in played.runs:
+            if run.seed != 0:
+                launcher_status.close(run.path, "failed", KILLED)
+        return True
+
+    monkeypatch.setattr(played, "wait", wait)
+    assert batch.train_runs(runs, processes=2)
+    assert [run.status.state for run in runs] == ["failed", "finished", "finished"]
+    assert len(played.launches) == batch.RESTARTS + 2
 
 
 def test_runs_that_were_given_up_are_not_taken_up_again(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
