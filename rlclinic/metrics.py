@@ -400,11 +400,24 @@ _BONUS = _table("train/bonus/", ROLLOUT, """
     new_states | per 1k env steps | States that were met for the first time: near 0, there is nothing new within reach.
 """)  # fmt: skip
 
+_CURRICULUM = _table("train/curriculum/", ROW, """
+    stage | - | The stage that is trained on, from 1; where tasks are chosen among all, the mean number of the next one's.
+    stage_env_steps | env steps | When the stage was entered.
+    success | share | Success in the stage as promotion counts it, in whole rounds of all environments. | curriculum.window episodes
+    lower_bound | share | Success in the stage is at least this, with the next look's confidence. | curriculum.window episodes
+    promoted_at | share | Success in the window at which the last stage was left as mastered.
+    promotions | - | Stages left as mastered, so far.
+    demotions | - | Returns to a stage that was forgotten, so far.
+    escapes | - | Stages left after too long although they were not mastered, so far.
+    target_share | share | Episodes of the task itself among all, so far.
+    spread | share | How evenly the next task is chosen among all: 1 all alike, 0 one alone.
+""")  # fmt: skip
+
 _SEEN = (
     *(_COUNTERS, _ROLL, _LOSSES, _METRICS, _GRADIENTS, _REPLAY_SEEN, _OFFLINE_SEEN, _VALIDATION, _TIME, _HYPERPARAMETERS, _REPLAY_NUMBERS),
     _IMITATION,
 )
-_TESTIFIED = (_SENTINELS, _COSTLY, _REPLAY, _OFFLINE, _FINGERPRINTS, _RANDOM, _ENVIRONMENT, _BONUS)
+_TESTIFIED = (_SENTINELS, _COSTLY, _REPLAY, _OFFLINE, _FINGERPRINTS, _RANDOM, _ENVIRONMENT, _BONUS, _CURRICULUM)
 METRICS: Final[dict[str, Metric]] = {metric.name: metric for part in (*_SEEN, *_TESTIFIED) for metric in part}
 """By canonical name, in the order of a table's columns."""
 
@@ -425,6 +438,12 @@ _SAID: Final = {
     ("info", "last"): ("-", 'info["{}"] at the end of an episode (env.log_info).'),
 }
 """Columns that an environment brings along: train/terms/NAME/return and the like."""
+_STAGED: Final = {
+    ("train", "success_rate"): ("share", "Success in training episodes of stage {} of the curriculum, newer ones counting more."),
+    ("train", "episodes"): ("episodes", "Training episodes of stage {} of the curriculum, so far."),
+    ("val", "success_rate"): ("share", "Success in evaluation episodes of stage {} of the curriculum (curriculum.eval_episodes)."),
+}
+"""Columns that the stages of a curriculum bring along: val/stage/1/success_rate and the like."""
 
 
 def find(name: str) -> Metric | None:
@@ -433,4 +452,6 @@ def find(name: str) -> Metric | None:
     parts = name.split("/")
     if known is None and len(parts) == 4 and parts[0] == "train" and (said := _SAID.get((parts[1], parts[3]))) is not None:
         return Metric(name, said[1].format(parts[2]), said[0], LAST100)
+    if known is None and len(parts) == 4 and parts[1] == "stage" and (said := _STAGED.get((parts[0], parts[3]))) is not None:
+        return Metric(name, said[1].format(parts[2]), said[0], EVALUATION if parts[0] == "val" else ROW)
     return known

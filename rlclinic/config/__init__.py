@@ -13,6 +13,7 @@ from rlclinic.config.algorithms import (
     shape_key,
 )
 from rlclinic.config.bonus import BonusConfig
+from rlclinic.config.curriculum import CurriculumConfig, StageConfig, Task
 from rlclinic.config.data import DataConfig
 from rlclinic.config.environment import EnvConfig, Spec, Wrapper
 from rlclinic.config.experiment import Config, describe
@@ -49,6 +50,7 @@ __all__ = [
     "CQLConfig",
     "CalQLConfig",
     "Config",
+    "CurriculumConfig",
     "DAggerConfig",
     "DDPGConfig",
     "DQNConfig",
@@ -77,8 +79,10 @@ __all__ = [
     "Schedule",
     "Shape",
     "Spec",
+    "StageConfig",
     "TD3BCConfig",
     "TD3Config",
+    "Task",
     "ThriftyDAggerConfig",
     "Wrapper",
     "available",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from math import ceil, gcd
-from typing import TYPE_CHECKING, Annotated, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from pydantic import Field, WrapSerializer, WrapValidator, model_validator
 
@@ -18,6 +18,7 @@ from rlclinic.config.algorithms import (
     read_algorithm,
 )
 from rlclinic.config.bonus import BonusConfig
+from rlclinic.config.curriculum import CurriculumConfig
 from rlclinic.config.data import DataConfig
 from rlclinic.config.environment import EnvConfig, Spec
 from rlclinic.config.network import NetConfig
@@ -65,6 +66,8 @@ class Config(Strict):
     # Left out where there is none: settings from before it stay the same, letter by letter, and so do their fingerprints.
     bonus: BonusConfig | None = Field(None, exclude_if=lambda bonus: bonus is None)
     """A bonus for what is new, paid while training; none: the task's reward alone."""
+    curriculum: CurriculumConfig | None = Field(None, exclude_if=lambda curriculum: curriculum is None)
+    """Easier versions of the task, trained on first or among others; none: the task itself alone."""
     run: RunConfig = RunConfig()
     """Budget, evaluation, checkpoints, machine."""
     seed: Count = Field(0, ge=0, lt=2**63)
@@ -137,6 +140,24 @@ class Config(Strict):
         """Rollouts in the budget; the last one is finished, so a run may take a few env steps more than its budget."""
         return ceil(self.run.max_env_steps / self.rollout_size)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _aim_at_the_last_stage(cls, given: Any) -> Any:
+        """The last stage is the task: what it says of the environment is what evaluations, films and training without stages meet."""
+        if not isinstance(given, dict) or not given.get("curriculum") or not given.get("env"):
+            return given
+        section, env = given["curriculum"], given["env"]
+        stages = section.stages if isinstance(section, CurriculumConfig) else section.get("stages") if isinstance(section, dict) else ()
+        last = stages[-1] if isinstance(stages, list | tuple) and stages else None
+        wanted = (last.get("env", last.get("env_config")) if isinstance(last, dict) else getattr(last, "env", None)) or {}
+        if not isinstance(wanted, dict):
+            return given  # said where stages are checked
+        if isinstance(env, EnvConfig):
+            return {**given, "env": env.model_copy(update={"kwargs": {**wanted, **env.kwargs}})}
+        if isinstance(env, dict) and isinstance(env.get("kwargs", {}), dict):
+            return {**given, "env": {**env, "kwargs": {**wanted, **env.get("kwargs", {})}}}
+        return given
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         problems = [
@@ -147,6 +168,7 @@ class Config(Strict):
             *_combination_problems(self),
             *_bonus_problems(self),
             *_online_problems(self),
+            *_curriculum_problems(self),
         ]
         if problems:
             raise Refusal(*join_lines(problems))
@@ -386,6 +408,44 @@ def _bonus_problems(config: Config) -> Iterator[Problem]:
             "  Nothing would be paid.\n  Try: ",
             Change("run.engine", "eager"),
         )
+
+
+def _curriculum_problems(config: Config) -> Iterator[Problem]:
+    curriculum, algo = config.curriculum, config.algo
+    if curriculum is None:
+        return
+    if algo.loop in ("offline", "imitation"):
+        yield (
+            f"curriculum.kind={curriculum.kind}, but {algo.name} does not choose what it is trained on.\n  It would be ignored.\n  Try: ",
+            Change("curriculum", None),
+            ", or ",
+            Change("algo.name", "ppo"),
+        )
+    if curriculum.kind == "plr" and algo.loop == "off_policy":
+        yield (
+            f"curriculum.kind=plr, but {algo.name} estimates no advantages.\n  No task would have a score.\n  Try: ",
+            Change("curriculum.kind", "learnability"),
+        )
+    if config.env.workers:
+        yield (
+            f"curriculum.kind={curriculum.kind} with env.workers={config.env.workers}: tasks are handed out in the training process.\n"
+            "  Workers would go on with the task that they were started with.\n  Try: ",
+            Change("env.workers", 0),
+        )
+    if config.run.engine == "captured":
+        yield (
+            f"curriculum.kind={curriculum.kind} with run.engine=captured: a graph repeats one environment.\n"
+            "  Tasks could not change.\n  Try: ",
+            Change("run.engine", "auto"),
+        )
+    target = curriculum.stages[-1].env if curriculum.stages else {}
+    for key, value in target.items():
+        if config.env.kwargs.get(key) != value:
+            yield (
+                f"the last stage says {key}={value!r}, but env.kwargs.{key}={config.env.kwargs.get(key)!r}.\n"
+                "  The last stage is the task itself: evaluations would be on another one.\n  Try: ",
+                Change(f"env.kwargs.{key}", value),
+            )
 
 
 def describe(config: Config) -> dict[str, int | float]:

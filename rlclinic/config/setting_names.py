@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 from rlclinic.actions import Action, Change
 from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.bonus import BonusConfig
+from rlclinic.config.curriculum import CurriculumConfig
 from rlclinic.config.data import DataConfig
 from rlclinic.config.environment import EnvConfig, Spec
 from rlclinic.config.network import NetConfig
@@ -76,7 +77,7 @@ def list_fields(algo: str) -> dict[str, dict[str, FieldInfo]]:
     if ALGORITHMS[algo].loop == "offline":
         models["data"] = DataConfig
     sections = {section: dict(model.model_fields) for section, model in models.items()}
-    return sections | {"bonus": dict(BonusConfig.model_fields)}
+    return sections | {"bonus": dict(BonusConfig.model_fields), "curriculum": dict(CurriculumConfig.model_fields)}
 
 
 def find_setting(key: str, algo: str) -> tuple[str, ...]:
@@ -122,8 +123,8 @@ def _find_owners(key: str, sections: Mapping[str, Mapping[str, FieldInfo]]) -> t
         section, name = ALIASES[first].split(".")
         return [section] if name in sections[section] else [], name, rest
     owners = [section for section in sections if first in sections[section]]
-    # What is only known about the task, or belongs to a bonus, never hides a setting of the same name.
-    return [section for section in owners if section not in ("spec", "bonus")] or owners, first, rest
+    # What is only known about the task, or belongs to a bonus or a curriculum, never hides a setting of the same name.
+    return [section for section in owners if section not in ("spec", "bonus", "curriculum")] or owners, first, rest
 
 
 def _check_inside(key: str, field: FieldInfo, rest: list[str]) -> None:

@@ -32,7 +32,7 @@ STATES: Final = ("finished", "running", "stopped", "failed", "unknown")
 LOG_TAIL_LINES: Final = 200
 _STATES: Final = {"queued": "running", "crashed": "failed"}
 _RESUMED: Final = re.compile(r"^.{0,40}\b(?:resume|extend|fork) from env step (\d+)", re.MULTILINE)
-_SECTIONS: Final = ("spec", "env", "algo", "net", "data", "bonus", "run")
+_SECTIONS: Final = ("spec", "env", "algo", "net", "data", "bonus", "curriculum", "run")
 
 
 def _nothing() -> Column:

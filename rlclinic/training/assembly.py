@@ -24,6 +24,7 @@ from rlclinic.training.algos import find_on_policy
 from rlclinic.training.bonuses import pay
 from rlclinic.training.checkpoints import files, replay_files, snapshot
 from rlclinic.training.checkpoints.files import Checkpoint
+from rlclinic.training.curriculum import staged
 from rlclinic.training.data import info_columns, recorded, replay
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.data.recorded import Recorded
@@ -73,6 +74,8 @@ class Cohort:
     iteration: int = 0
     env_steps: int = 0
     eval_env: VecEnv | None = None
+    tasks_env: VecEnv | None = None
+    """Every task of a curriculum side by side, for evaluations."""
     memory: Replay | None = None
     """What is remembered, by algorithms that learn from a replay."""
     data: Recorded | None = None
@@ -116,7 +119,7 @@ class Cohort:
     def retire(self) -> None:
         """Step no environment of a member that has left: what it would collect teaches nobody."""
         gone = [index for index, member in enumerate(self.members) if not member.active]
-        for env in (self.env, self.eval_env):
+        for env in (self.env, self.eval_env, self.tasks_env):
             if gone and env is not None:
                 env.retire(gone)
 
@@ -177,7 +180,7 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
         device = device_of(config)
         torch.backends.cudnn.allow_tf32 = config.run.precision == "tf32"  # PyTorch's own default rounds convolutions to ten bits
         seeds = [member.run.seed for member in members]
-        env = envs.make(config.env, seeds, config.env.n_envs, device=str(device), factory=factory)
+        env = staged.make(config, seeds, str(device), factory)
         undo.callback(env.close)
         corrections = _corrections(members, starts[0], env)
         plan = plan_for(config, env, corrections)
@@ -209,6 +212,7 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
         _say_what_was_chosen(cohort, choice)
         if config.run.eval_episodes:
             cohort.eval_env = envs.make(config.env, seeds, config.run.eval_episodes, device=str(device), evaluation=True, factory=factory)
+            cohort.tasks_env = staged.make_for_evaluation(config, seeds, str(device), factory)
         _compare_with_random(cohort, factory)
         undo.pop_all()
     return cohort

@@ -10,6 +10,7 @@ from typing import Final
 from rlclinic.training import assembly, envs, replay_assembly
 from rlclinic.training.assembly import Cohort
 from rlclinic.training.checkpoints import replay_files, snapshot
+from rlclinic.training.curriculum import staged
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.engines import select
 from rlclinic.training.engines.captured_replay import CapturedReplay
@@ -54,12 +55,13 @@ def _move(cohort: Cohort, live: list[int]) -> None:
     cohort.gone += [member for member in cohort.members if not member.active]
     cohort.members = [cohort.members[index] for index in live]
     seeds, device = [member.run.seed for member in cohort.members], str(cohort.device)
-    for env in (cohort.env, cohort.eval_env):
+    for env in (cohort.env, cohort.eval_env, cohort.tasks_env):
         if env is not None:
             env.close()
-    cohort.env = envs.make(config.env, seeds, config.env.n_envs, device=device)
+    cohort.env = staged.make(config, seeds, device)
     if cohort.eval_env is not None:
         cohort.eval_env = envs.make(config.env, seeds, config.run.eval_episodes, device=device, evaluation=True)
+        cohort.tasks_env = staged.make_for_evaluation(config, seeds, device)
     cohort.seed, cohort.episodes = cohort.seed[live], Episodes(len(live), config.env.n_envs, config.env.clip_raw_reward)
     learner = snapshot.weights(plan.policy, found, assembly.fresh_learner(plan, seeds, config.env.n_envs, cohort.device), optimizer=True)
     cohort.learner, cohort.position, _ = snapshot.place(found, learner, cohort.env, cohort.episodes)

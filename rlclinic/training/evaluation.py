@@ -32,6 +32,8 @@ class Evaluation:
     success: Floats
     normalizer: Tensor | None = None
     """Fingerprint of the normalizers that were used, [M]; None without any."""
+    by_task: list[dict[str, float | None]] | None = None
+    """By member, success in each task of a curriculum, by column; None without one."""
 
     def success_rate(self, member: int) -> float | None:
         """The share of a member's episodes that the env called a success; None if it says nothing.
@@ -51,6 +53,7 @@ class Evaluation:
             "val/roll/ep_rew_min": float(returns.min()),
             "val/roll/ep_len_mean": float(self.lengths[member].copy().mean()),
             "val/roll/success_rate": self.success_rate(member),
+            **(self.by_task[member] if self.by_task is not None else {}),
         }
 
 

@@ -117,7 +117,7 @@ def first_bad(index: int, rollout: Rollout, whole: Batch, readings: dict[str, Te
 
 def environments(cohort: Cohort) -> None:
     """Members whose environment raised, or gave something that is not finite."""
-    for env in (cohort.env, cohort.eval_env):
+    for env in (cohort.env, cohort.eval_env, cohort.tasks_env):
         for index, error in dict(env.failures if env is not None else {}).items():
             if cohort.members[index].active:
                 cohort.members[index].end("failed", f"{error}\n{_advice(cohort, index)}", cohort.env_steps)

@@ -10,6 +10,7 @@ from torch import Tensor
 from rlclinic.config import Config, numbers
 from rlclinic.training.algos import find_off_policy
 from rlclinic.training.bonuses import pay
+from rlclinic.training.curriculum import staged
 from rlclinic.training.data import info_columns
 from rlclinic.training.sentinels import fingerprints, off_policy_sentinels, offline_sentinels, on_policy_sentinels, random_policy
 
@@ -65,6 +66,7 @@ def columns(config: Config) -> list[str]:
         *on_policy_sentinels.COLUMNS,
         *info_columns.columns(config.env),
         *(pay.COLUMNS if config.bonus is not None else ()),
+        *staged.columns(config),
     ]
 
 
@@ -95,6 +97,7 @@ def _replay_columns(config: Config) -> list[str]:
         *off_policy_sentinels.columns(algorithm.ACTIONS == "discrete"),
         *info_columns.columns(config.env),
         *(pay.COLUMNS if config.bonus is not None else ()),
+        *staged.columns(config),
     ]
 
 

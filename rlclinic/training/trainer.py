@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import torch
@@ -20,6 +20,8 @@ from rlclinic.runs.recording import histograms
 from rlclinic.training import compaction, evaluation, failures, pending_row, rows
 from rlclinic.training.assembly import Cohort, provenance
 from rlclinic.training.checkpoints import files, snapshot
+from rlclinic.training.curriculum import staged
+from rlclinic.training.curriculum.staged import Staged
 from rlclinic.training.evaluation import Evaluation
 from rlclinic.training.imitation import iteration
 from rlclinic.training.imitation.experts import ExpertSilent
@@ -183,6 +185,11 @@ def iterate(session: Session, *, row_due: bool, costly: bool, testimony: bool = 
     sentinels: dict[str, torch.Tensor] = loop.iterate(session, row_due=row_due, costly=costly, testimony=testimony)
     cohort.iteration += 1
     cohort.env_steps += cohort.config.rollout_size
+    if isinstance(cohort.env, Staged):
+        for index, text in cohort.env.learn(cohort.env_steps):
+            if (member := cohort.members[index]).active:
+                with member.writing(cohort.env_steps):
+                    member.writer.log(f"curriculum, env step {cohort.env_steps}: {text}")
     return sentinels
 
 
@@ -220,6 +227,15 @@ def evaluate(session: Session) -> Evaluation | None:
             goal = make_goal(member.config.env.id, member.config.spec.threshold, member.config.spec.success)
             if member.reached_at is None and goal.is_passed(member.eval_mean, member.success_rate):
                 member.reached_at = cohort.env_steps
+    if cohort.tasks_env is not None:
+        by_task = evaluation.evaluate(
+            cohort.plan, cohort.learner, cohort.tasks_env, deterministic=cohort.config.run.eval_deterministic, seed=seed, wanted=wanted
+        )
+        for index, member in enumerate(cohort.members):
+            if member.active and index not in cohort.tasks_env.failures:
+                member.eval_env_steps += int(by_task.lengths[index].sum())
+        rates = [staged.rate_tasks(cohort.config, by_task, index) for index in range(len(cohort.members))]
+        result = replace(result, by_task=rates)
     failures.environments(cohort)
     clock = session.clock if session.pending is None else session.pending.clock
     clock["eval"] += time.perf_counter() - started
@@ -273,6 +289,8 @@ def contents(cohort: Cohort, pending: PendingRow, evaluated: Evaluation | None, 
         cells |= {on_policy_sentinels.PREFIX + name: each for name, each in switch.items()}
     if (said := getattr(cohort.env, "info", None)) is not None:
         cells |= said.cells()
+    if isinstance(cohort.env, Staged):
+        cells |= cohort.env.cells()
     if environment.MARK in pending.names:
         cells |= environment.of_episodes([cohort.episodes.recent(index) for index in range(len(members))])
     return cells | ({} if evaluated is None else rows.by_column([evaluated.row(index) for index in range(len(members))]))
@@ -404,7 +422,7 @@ def end_all(session: Session, error: BaseException) -> None:
 def close(session: Session) -> None:
     """Final words in every folder; always called, whatever happened."""
     cohort = session.cohort
-    for env in (cohort.env, cohort.eval_env):
+    for env in (cohort.env, cohort.eval_env, cohort.tasks_env):
         if env is not None:
             env.close()
     if cohort.asking is not None:

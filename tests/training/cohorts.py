@@ -81,7 +81,7 @@ def make_config(kind: str = "ppo", env: dict[str, Any] | None = None, seed: int 
         "net": {"hidden": [8, 6], "activation": "relu"} if replay else {"hidden": [8]},
         "run": {"max_env_steps": 480 if replay else 300 if kind == "a2c" else 144, "eval_episodes": 2},
     }
-    more = {"bonus": changes["bonus"]} if "bonus" in changes else {}
+    more = {name: changes[name] for name in ("bonus", "curriculum") if name in changes}
     return Config(**{name: {**usual[name], **changes.get(name, {})} for name in SECTIONS}, **more, seed=seed)
 
 

@@ -13,23 +13,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rlclinic.config import EnvConfig
+    from rlclinic.training.curriculum.assignment import Assignment
     from rlclinic.training.envs.base import VecEnv
 
     Factory = Callable[..., Any]
 
 
-def assemble(config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluation: bool, factory: Factory | None) -> VecEnv:
-    """What rlclinic.training.envs.make returns."""
+def assemble(
+    config: EnvConfig,
+    seeds: list[int],
+    n_envs: int,
+    device: str,
+    evaluation: bool,
+    factory: Factory | None,
+    tasks: Assignment | None = None,
+) -> VecEnv:
+    """What rlclinic.training.envs.make returns; tasks: versions of the environment that its copies play, instead of the config's own."""
     env: VecEnv
-    if _goes_native(config, factory):
-        env = native.make(config, seeds, n_envs, device, evaluation)
+    if _goes_native(config, factory, tasks):
+        env = played = native.make(config, seeds, n_envs, device, evaluation, None if tasks is None else tasks.build(device))
+        if tasks is not None:
+            tasks.attach(played)
     elif factory is None and atari.steps(config):
         env = atari.make(config, seeds, n_envs, device, evaluation)
     else:
         # Imported here: Gymnasium takes a quarter of a second, which native environments need not spend.
         from rlclinic.training.envs import gymnasium_envs
 
-        env = gymnasium_envs.make(config, seeds, n_envs, device, evaluation, factory)
+        env = gymnasium_envs.make(config, seeds, n_envs, device, evaluation, factory, tasks)
     # ALE stacks by itself, out of frames that nobody else sees.
     frames = 1 if factory is None and atari.steps(config) else config.frame_stack
     if frames > 1 or config.time_in_obs:
@@ -37,10 +48,12 @@ def assemble(config: EnvConfig, seeds: list[int], n_envs: int, device: str, eval
     return env if config.reward_scale == 1.0 else cast("VecEnv", Rescaled(env, config.reward_scale))
 
 
-def _goes_native(config: EnvConfig, factory: Factory | None) -> bool:
+def _goes_native(config: EnvConfig, factory: Factory | None, tasks: Assignment | None) -> bool:
     if config.native == "never":
         return False
     objection = native.objection(config) if factory is None else "the environment is your own"
+    if objection is None and tasks is not None:
+        objection = tasks.objection()
     if objection is not None and config.native == "always":
         raise ConfigError(
             f"env.native=always, but {objection}.\n"

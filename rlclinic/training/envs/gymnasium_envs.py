@@ -19,15 +19,26 @@ from rlclinic.training.envs.workers import Workers
 
 if TYPE_CHECKING:
     from rlclinic.config import EnvConfig
+    from rlclinic.training.curriculum.assignment import Assignment
 
 
-def make(config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluation: bool, factory: making.Factory | None) -> GymnasiumEnv:
-    """The envs of a config that is not stepped natively."""
+def make(
+    config: EnvConfig,
+    seeds: list[int],
+    n_envs: int,
+    device: str,
+    evaluation: bool,
+    factory: making.Factory | None,
+    tasks: Assignment | None = None,
+) -> GymnasiumEnv:
+    """The envs of a config that is not stepped natively; tasks: versions of the environment that its copies play."""
     if factory is None:
         first = making.make_single(config)
     else:
         made = making.call_factory(config, factory, n_envs)
         if isinstance(made, VectorEnv):
+            if tasks is not None:
+                tasks.refuse("a VectorEnv")
             return _vectors(made, config, seeds, n_envs, device, evaluation, factory)
         first = making.wrap(config, made, factory)
     name = making.name_of(config, factory)
@@ -39,7 +50,12 @@ def make(config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluati
         first.close()
         backend = Workers(config, factory, observations, actions, (len(seeds), n_envs), evaluation)
     else:
-        envs = [first, *(making.make_single(config, factory) for _ in range(len(seeds) * n_envs - 1))]
+        copies = len(seeds) * n_envs
+        if tasks is None:
+            envs = [first, *(making.make_single(config, factory) for _ in range(copies - 1))]
+        else:
+            first.close()
+            envs = [tasks.make_single(index) for index in range(copies)]
         _check_distinct(envs, name)
         rows = [envs[start : start + n_envs] for start in range(0, len(envs), n_envs)]
         counts = bool(info_columns.columns(config)) and not evaluation

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from rlclinic.training import failures, members
 from rlclinic.training.algos.hyperparameters import Hyperparameters
+from rlclinic.training.curriculum.staged import Staged
 from rlclinic.training.engines.captured import Captured
 from rlclinic.training.engines.eager import Engine
 from rlclinic.training.loops import on_policy
@@ -58,6 +59,8 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
     if session.histograms_due:
         histograms.record(session, histograms.of_rollout(plan, iteration, after))
 
+    if isinstance(cohort.env, Staged):
+        cohort.env.score(iteration.estimates.advantage)
     cohort.learner = on_policy.update_normalizers(plan, after, rollout, hp, mask)
     failures.environments(cohort)
     if "kl" in readings and members.adaptive(cohort.members):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rlclinic.config import EnvConfig
     from rlclinic.training.envs.native.dynamics import Dynamics
 
-__all__ = ["CATALOG", "PROBES", "Entry", "NativeEnv", "make", "objection"]
+__all__ = ["CATALOG", "PROBES", "Entry", "NativeEnv", "build_dynamics", "make", "objection"]
 
 PROBES = probes.PROBES
 
@@ -84,8 +84,8 @@ def objection(config: EnvConfig) -> str | None:
     return None
 
 
-def make(config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluation: bool) -> NativeEnv:
-    """The native envs of a config to which there is no objection."""
+def build_dynamics(config: EnvConfig, device: str) -> Dynamics:
+    """The native environment of a config to which there is no objection; ConfigError for arguments that it does not take."""
     entry = CATALOG[config.id]
     if config.action_mask and not entry.masks:
         raise ConfigError(
@@ -95,12 +95,16 @@ def make(config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluati
         )
     kwargs: dict[str, Any] = {"masked": True} if config.action_mask else {}
     try:
-        dynamics = entry.build(device, **config.kwargs, **kwargs)
+        return entry.build(device, **config.kwargs, **kwargs)
     except (KeyError, ValueError, TypeError) as reason:
         raise ConfigError(
             f"{config.id} does not take env.kwargs={config.kwargs}: {type(reason).__name__} {reason}\n"
             "  The environment was not made.\n"
             f"  Try: values for {', '.join(sorted(entry.kwargs))} as in Gymnasium's documentation of {config.id}"
         ) from reason
-    limit = config.max_episode_steps or entry.max_episode_steps
-    return NativeEnv(dynamics, seeds, n_envs, device, limit, evaluation)
+
+
+def make(config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluation: bool, dynamics: Dynamics | None = None) -> NativeEnv:
+    """The native envs of a config to which there is no objection; dynamics: instead of the config's own."""
+    limit = config.max_episode_steps or CATALOG[config.id].max_episode_steps
+    return NativeEnv(dynamics or build_dynamics(config, device), seeds, n_envs, device, limit, evaluation)

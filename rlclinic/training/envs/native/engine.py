@@ -104,6 +104,10 @@ class NativeEnv:
             self._chances.rewind(at.clock)
         self.action_mask = self._dynamics.mask(self._state)
 
+    def forget_starts(self) -> None:
+        """Draw start states anew: what they are made of has changed."""
+        self._starts.forget()
+
     def advance(self, at: At, action: Tensor, seed: Tensor | None = None) -> tuple[At, Step]:
         """`step` as a pure function, for engines that compile it: no look at a flag, every random number hashed where it is needed.
 
