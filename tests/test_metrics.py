@@ -5,11 +5,22 @@ from rlclinic.config import ALGORITHMS, Config
 
 
 def written_columns() -> set[str]:
-    """Every column that training can write, whatever the algorithm; with clipped rewards and a bonus, which have columns of their own."""
+    """Every column that training can write, whatever the algorithm; with clipped rewards, a bonus and a curriculum."""
     rows = pytest.importorskip("rlclinic.training.rows", reason="needs torch")
     configs = [Config.model_validate({"env": {"id": "CartPole-v1", "clip_raw_reward": 1}, "algo": {"name": name}}) for name in ALGORITHMS]
     configs.append(Config.model_validate({"env": {"id": "CartPole-v1"}, "bonus": {"kind": "count"}}))
-    return {column for config in configs for column in rows.columns(config)}
+    stages = [{"name": name, "env": {"sutton_barto_reward": own}} for name, own in (("one", True), ("two", False))]
+    sections = [{"env": {"id": "CartPole-v1"}, "curriculum": {"kind": kind, "stages": stages}} for kind in ("stages", "uniform")]
+    configs += [Config.model_validate(section) for section in sections]
+    # Those of single stages are explained by what they have in common.
+    return {column for config in configs for column in rows.columns(config) if "/stage/" not in column}
+
+
+def test_columns_of_single_stages_are_explained() -> None:
+    for name in ("train/stage/2/success_rate", "train/stage/1/episodes", "val/stage/12/success_rate"):
+        found = metrics.find(name)
+        assert found is not None
+        assert f"stage {name.split('/')[2]} " in found.meaning
 
 
 def test_every_column_that_training_writes_is_explained() -> None:

@@ -13,9 +13,8 @@ from rlclinic.config.algorithms import (
     shape_key,
 )
 from rlclinic.config.bonus import BonusConfig
-from rlclinic.config.curriculum import CurriculumConfig, StageConfig, Task
 from rlclinic.config.data import DataConfig
-from rlclinic.config.environment import EnvConfig, Spec, Wrapper
+from rlclinic.config.environment import CurriculumConfig, EnvConfig, Spec, StageConfig, Task, Wrapper
 from rlclinic.config.experiment import Config, describe
 from rlclinic.config.files import Available, Loaded, available, load
 from rlclinic.config.imitation import DAggerConfig, EnsembleDAggerConfig, ImitationConfig, SafeDAggerConfig, ThriftyDAggerConfig

@@ -18,9 +18,8 @@ from rlclinic.config.algorithms import (
     read_algorithm,
 )
 from rlclinic.config.bonus import BonusConfig
-from rlclinic.config.curriculum import CurriculumConfig
 from rlclinic.config.data import DataConfig
-from rlclinic.config.environment import EnvConfig, Spec
+from rlclinic.config.environment import CurriculumConfig, EnvConfig, Spec
 from rlclinic.config.network import NetConfig
 from rlclinic.config.off_policy import STRETCH_ENV_STEPS
 from rlclinic.config.offline import DTConfig, OfflineSettings, RLPDConfig

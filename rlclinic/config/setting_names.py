@@ -9,9 +9,8 @@ from pydantic.fields import FieldInfo
 from rlclinic.actions import Action, Change
 from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.bonus import BonusConfig
-from rlclinic.config.curriculum import CurriculumConfig
 from rlclinic.config.data import DataConfig
-from rlclinic.config.environment import EnvConfig, Spec
+from rlclinic.config.environment import CurriculumConfig, EnvConfig, Spec
 from rlclinic.config.network import NetConfig
 from rlclinic.config.run import RunConfig
 from rlclinic.config.schedule import Schedule
