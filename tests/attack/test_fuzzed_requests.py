@@ -13,7 +13,7 @@ from tests.serve.mcp.stores import ran
 
 def test_fuzzed_requests_find_no_server_error_and_change_nothing_without_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert ran(partial(requests._attack, 7, 200)) == ([], [])
+    assert ran(partial(requests._attack, 7, 100)) == ([], [])
 
 
 def test_the_fuzzer_sees_a_server_error_and_an_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

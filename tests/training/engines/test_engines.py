@@ -186,7 +186,7 @@ def captured_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_captured_run_that_reads_nothing_between_rows_logs_what_a_compiled_one_logs(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configs = [make_config(kind, seed=seed, run={"max_env_steps": 600, "eval_episodes": 2}, net=WIDE) for seed in (3, 4)]
+    configs = [make_config(kind, seed=seed, run={"max_env_steps": 300, "eval_episodes": 2}, net=WIDE) for seed in (3, 4)]
     deferred = train(tmp_path, configs)
     monkeypatch.setattr(select, "choose", lambda *_: select.Choice("compiled", "as asked for"))
     at_once = train(tmp_path, configs)
@@ -239,7 +239,7 @@ def test_a_seed_repeats_itself_and_its_fork_without_a_change_repeats_it_on_every
     """What the contract suite asks of the eager engine, as far as the others promise it: within one shape of group."""
     monkeypatch.setattr(select, "choose", lambda *_: select.Choice(name, "asked for by a test"))
     config, other = (
-        make_config(kind, run={"max_env_steps": 300, "checkpoint_every_env_steps": 60, "eval_episodes": 2}, net=WIDE, seed=seed)
+        make_config(kind, run={"max_env_steps": 200, "checkpoint_every_env_steps": 50, "eval_episodes": 1}, net=WIDE, seed=seed)
         for seed in (3, 4)
     )
     original, twin, stranger = (train(tmp_path, [each])[0] for each in (config, config, other))

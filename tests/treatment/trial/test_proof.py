@@ -11,7 +11,7 @@ from rlclinic.treatment.trial import analysis, power, sequential
 from rlclinic.treatment.trial import environments as several
 from rlclinic.treatment.trial.sequential import Arrivals, Rule
 
-CASES = 2_000
+CASES = 800
 
 
 def allowed(rate: float, cases: int = CASES) -> float:
