@@ -9,8 +9,9 @@ import pytest
 
 import rlclinic
 from rlclinic import own_code, trust
-from rlclinic.config import files
+from rlclinic.config import files, set_values
 from rlclinic.errors import NotFound
+from rlclinic.ops.treat import sensitivity
 from rlclinic.runs import env_code
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
@@ -93,6 +94,17 @@ def test_a_change_in_an_imported_file_is_said_with_its_name(project: Path) -> No
     (project / "helper.py").write_text("import deeper\nimport other\nGOAL = 5\n")
     said = env_code.describe_changes(group, "it matters")
     assert said == f"helper.py has changed, deeper.py has changed, other.py is new since {group.id} was trained: it matters"
+
+
+def test_a_study_of_a_group_says_what_has_changed_in_its_environment(project: Path) -> None:
+    group, store = create(), Store(project / "runs")
+    assert sensitivity.describe_changes(store, group.id, group.config) == []
+    (project / "helper.py").write_text("GOAL = 5\n")
+    (said,) = sensitivity.describe_changes(store, group.id, group.config)
+    assert said.startswith("helper.py has changed")
+    assert f"since {group.id} was trained: all runs train in the environment as it is today" in said
+    elsewhere = set_values(group.config, ["env.id=CartPole-v1"])
+    assert sensitivity.describe_changes(store, group.id, elsewhere) == []
 
 
 def test_a_renamed_file_is_an_error_that_names_the_file_of_the_same_content_and_what_to_type(project: Path) -> None:

@@ -15,9 +15,12 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rlclinic import trust
+from rlclinic.diagnosis.findings import Severity
 from rlclinic.errors import RlclinicError, RunBusy, RunError
 from rlclinic.launch.batch import Interrupted, is_open
 from rlclinic.ops.jobs import budget, models, prepare, queue, start
@@ -289,6 +292,8 @@ def _beating(store: Store, job: Job) -> Iterator[_Beat]:
 def _train(store: Store, job: Job) -> Ending:
     plan, group, runs = prepare.resumed_plan(job, store)
     # Nothing is left to train where the process was killed while it reported.
+    begins = bool(runs) and not plan.resumed and trust.names_code(runs[0].config.env.id)
+    wrong = run.examine_own_environment(replace(plan, configs=[runs[0].config], unseen_code=True), say=_say) if begins else ()
     result = run.carry_out(plan, group, runs) if runs else run.reported(plan, group, group.runs)
     if result.signal is not None:
         return Ending("stopped", None, f"stopped by {result.signal}", f"stopped by {result.signal}")
@@ -305,7 +310,16 @@ def _train(store: Store, job: Job) -> Ending:
         outcome += f", return {number(report.last.value)}"
     if finding is not None:
         outcome += f"; {finding.title} (p {finding.probability:.2f})"
+    severe = [each for each in wrong if each.severity is Severity.HIGH]
+    if severe:
+        more = f" and {len(severe) - 1} more" if len(severe) > 1 else ""
+        outcome += f"; its environment: {severe[0].rule} {severe[0].name}{more}"
     return Ending("finished", verdict, outcome)
+
+
+def _say(text: str) -> None:
+    """Into the log of the job."""
+    print(text, flush=True)
 
 
 def _try(store: Store, job: Job) -> Ending:

@@ -1,10 +1,13 @@
 """Searching for a better config: diagnosis, prescriptions, screening and a confirmation on fresh seeds, within one budget."""
 
+import operator
 import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
+
+from pydantic import Field
 
 from rlclinic.actions import Action
 from rlclinic.config import Config, from_record, to_record
@@ -44,6 +47,8 @@ class SearchPlan(Result):
     """Length of one run."""
     known_runs: int
     """Runs of the start that exist already, and cost nothing."""
+    notes: list[str] = Field(default_factory=list, exclude_if=operator.not_)
+    """What has changed in the files of the group's own environment since it was trained."""
 
 
 class SearchReport(Result):
@@ -72,6 +77,7 @@ def plan(request: OptimizeRequest) -> SearchPlan:
         budget=request.budget,
         run_env_steps=length,
         known_runs=len(own.runs) if own is not None and own.config.run.max_env_steps == length else 0,
+        notes=sensitivity.describe_changes(Store(request.runs_dir), request.target, config),
     )
 
 

@@ -1,7 +1,10 @@
 """How much each number of a config matters: planning, carrying out and reporting a study."""
 
+import operator
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from pydantic import Field
 
 from rlclinic import trust
 from rlclinic.config import Config, files, set_values
@@ -26,6 +29,8 @@ class SensitivityPlan(Result):
     max_env_steps: int
     seconds: float | None
     """How long it takes at most on this machine, from the speed of the group; None where that is unknown."""
+    notes: list[str] = Field(default_factory=list, exclude_if=operator.not_)
+    """What has changed in the files of the group's own environment since it was trained."""
 
 
 class SensitivityReport(Result):
@@ -43,7 +48,11 @@ def plan(request: SensitivityRequest) -> SensitivityPlan:
     planned = study.plan(store, request.target, config, request.scope)
     runs = (len(planned.arms) + 1) * len(planned.seeds)
     return SensitivityPlan(
-        study=planned, runs=runs, max_env_steps=planned.max_env_steps, seconds=None if speed is None else planned.max_env_steps / speed
+        study=planned,
+        runs=runs,
+        max_env_steps=planned.max_env_steps,
+        seconds=None if speed is None else planned.max_env_steps / speed,
+        notes=describe_changes(store, request.target, config),
     )
 
 
@@ -91,8 +100,27 @@ def resolve(store: Store, target: str, changes: Sequence[str] = ()) -> tuple[Con
     return config, speed
 
 
+def describe_changes(store: Store, target: str, config: Config) -> list[str]:
+    """What has changed in the own environment of the group or run that a study begins with, where it trains in the same one."""
+    if not _names_run(target):
+        return []
+    try:
+        found = store.resolve(target)
+    except NotFound:
+        return []
+    owner = found.run if isinstance(found, Checkpoint) else found
+    if config.env.id != owner.config.env.id:
+        return []
+    changed = env_code.describe_changes(owner, "all runs train in the environment as it is today; what its runs did is no measure of them")
+    return [changed] if changed else []
+
+
+def _names_run(target: str) -> bool:
+    return target.startswith("@") or selector.has_slash(target) or bool(selector.ID.fullmatch(target))
+
+
 def _named(store: Store, target: str, changes: Sequence[str]) -> tuple[Config, float | None]:
-    if target.startswith("@") or selector.has_slash(target) or selector.ID.fullmatch(target):
+    if _names_run(target):
         try:
             found = store.resolve(target)
         except NotFound:

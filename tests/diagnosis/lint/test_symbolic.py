@@ -295,3 +295,72 @@ def test_a_check_that_fails_says_nothing_and_the_others_go_on(monkeypatch: pytes
     path.write_text(HEAD + LOOP.replace(" * (1 - end.float())", ""))
     monkeypatch.setattr("rlclinic.diagnosis.lint.code.symbolic.sizes.shape", lambda *_: 1 / 0)
     assert "COD501" in {finding.rule for finding in linter.lint_code(str(path)).findings}
+
+
+@pytest.mark.parametrize(
+    ("written", "sign"),
+    [
+        ("1 - d", -1), ("(d < 0.5) * 1.0", -1), ("-1.0 * d + 1", -1), ("-(d - 1)", -1), ("float(d != 1)", -1), ("float(d is False)", -1),
+        ("torch.where(d > 0.5, 0.0, 1.0)", -1), ("np.where(d, 1.0, 0.0)", 1), ("0.5 < d", 1), ("d == 1", 1), ("0.99 * d", 1),
+        ("0.0 if d else 0.97", -1), ("(1 - d) * (1 - late)", -1), ("d + late", 1), ("d or late or len([]) == 5", 1),
+    ],
+)  # fmt: skip
+def test_a_flag_is_read_by_what_it_is_at_an_end_and_elsewhere(written: str, sign: int) -> None:
+    held = formulas.flag(value(f"after, gain, d, late, _ = env.step(0)\nx = {written}"))
+    assert held is not None
+    assert held.sign == sign
+
+
+@pytest.mark.parametrize("written", ["0 * d + 1", "d - d", "(d < 2) * 1.0"])
+def test_what_is_the_same_at_an_end_and_elsewhere_is_no_flag(written: str) -> None:
+    assert formulas.flag(value(f"after, gain, d, late, _ = env.step(0)\nx = {written}")) is None
+
+
+@pytest.mark.parametrize(
+    "unpacked",
+    [
+        "a, x, *rest = env.step(0)", "a, x, b, c = env.step(0)[:4]", "*rest, x, b, c, e = env.step(0)", "x = env.step(0)[1]",
+        "from functools import partial\nx = partial(lambda k, row: row[k], 1)(env.step(0))",
+        "from collections import defaultdict\nkept = defaultdict(list)\nkept['g'].append(env.step(0)[1])\nx = kept['g'][0]",
+        "class Rows(torch.utils.data.IterableDataset):\n    def __iter__(self):\n        while True:\n            yield obs, env.step(0)[1]\n"
+        "for first, second in torch.utils.data.DataLoader(Rows(), batch_size=4):\n    x = second",
+    ],
+)  # fmt: skip
+def test_a_reward_is_known_however_a_step_is_taken_apart_and_kept(unpacked: str) -> None:
+    assert formulas.is_reward(value(unpacked))
+
+
+def test_what_follows_an_early_exit_holds_where_its_condition_does_not() -> None:
+    loop = """
+    q = nn.Linear(4, 2)
+    slow = copy.deepcopy(q)
+    opt = torch.optim.Adam(q.parameters())
+    def worth(r, end, after):
+        if end:
+            return torch.tensor(r)
+        return r + 0.99 * slow(after).max()
+    for k in range(5000):
+        act = int(q(torch.as_tensor(obs)).argmax()) if random.random() > max(0.05, 1 - k / 1000) else env.action_space.sample()
+        nxt, gain, end, late, _ = env.step(act)
+        with torch.no_grad():
+            y = worth(gain, end, torch.as_tensor(nxt))
+        loss = (q(torch.as_tensor(obs))[act] - y) ** 2
+        opt.zero_grad(); loss.backward(); opt.step()
+        obs = nxt
+        if k % 100 == 0:
+            slow.load_state_dict(q.state_dict())
+        if end or late:
+            obs, _ = env.reset()
+    """
+    assert not [check for check, _ in said(loop) if check.startswith("COD5")]
+    assert "COD501" in {check for check, _ in said(loop.replace("        if end:\n            return torch.tensor(r)\n", ""))}
+
+
+def test_a_mask_that_is_chosen_by_where_may_be_the_wrong_way_round() -> None:
+    assert " * (1 - end.float())" in LOOP
+    line = next(text for text in LOOP.splitlines() if " * (1 - end.float())" in text)
+    future = line.partition("+")[2].replace(" * (1 - end.float())", "").strip()
+    kept = LOOP.replace(line, line.partition("+")[0] + f"+ torch.where(end > 0.5, torch.zeros(8), {future})")
+    turned = LOOP.replace(line, line.partition("+")[0] + f"+ torch.where(end > 0.5, {future}, torch.zeros(8))")
+    assert not {check for check, _ in said(kept)} & {"COD501", "COD502"}
+    assert "COD502" in {check for check, _ in said(turned)}

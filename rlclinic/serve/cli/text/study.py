@@ -57,6 +57,7 @@ def print_sensitivity_plan(plan: "SensitivityPlan") -> None:
         *(("left out", text) for text in study.skipped),
         ("runs", f"{plural(len(study.arms) + 1, 'arm')} x {plural(len(study.seeds), 'seed')}, all arms on the same fresh seeds"),
         ("cost", f"at most {count(plan.max_env_steps)} env steps{_took(plan.seconds)}"),
+        *(("note", text) for text in plan.notes),
     ]
     what = f"{study.env_id} · {study.algo} · {study.target}: every number times and divided by {factors}"
     terminal.show([Verdict("SENSITIVITY", what), Rows(rows, 9, 2)])
@@ -89,6 +90,7 @@ def print_search_plan(plan: "SearchPlan") -> None:
         ("budget", f"{length}; never more, and enough of it is kept for the confirmation"),
         ("rounds", f"diagnose ({known}), try what it says on two seeds each, settle on more, confirm on fresh seeds"),
         ("rule", 'a wrong "adopt" in at most 2.5 % of searches, over all confirmations together'),
+        *(("note", text) for text in plan.notes),
     ]
     terminal.show([Verdict("OPTIMIZE", f"{plan.env_id} · {plan.algo} · from {plan.target}: {goal}"), Rows(rows, 9, 2)])
 

@@ -824,6 +824,11 @@ def same_seeds(script: Script) -> Iterator[Spot]:
             calls = [part for part in ast.walk(node.value.elt) if isinstance(part, ast.Call)]
             if not counters & used and not calls:
                 yield _spot(node.value, "every environment gets the same seed: they all play the same episodes", "seed + i")
+        repeated = node.value if isinstance(node, ast.keyword) and node.arg in ("seed", "seeds") else None
+        if isinstance(repeated, ast.BinOp) and isinstance(repeated.op, ast.Mult):
+            lists = [each for each in (repeated.left, repeated.right) if isinstance(each, ast.List) and len(each.elts) == 1]
+            if lists and not isinstance(lists[0].elts[0], ast.Call):
+                yield _spot(repeated, "every environment gets the same seed: they all play the same episodes", "seed + i")
         if isinstance(node, ast.For) and isinstance(node.target, ast.Name | ast.Tuple):
             counters = {name.id for name in ast.walk(node.target) if isinstance(name, ast.Name)}
             for call in ast.walk(node):

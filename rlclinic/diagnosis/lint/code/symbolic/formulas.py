@@ -217,7 +217,7 @@ def flag(value: Value, depth: int = 12) -> Flag | None:
         flags = [
             flag(each, depth - 1)
             for each in inner_values[-2:]
-            if not (isinstance(each, Symbol) and (each.op == "const" or (each.op == "array" and not each.stored)))
+            if not ((isinstance(each, Symbol) and each.op == "const") or _is_empty(each))
         ]
         return flags[-1] if flags and all(flags) else None
     name = _unknown_name(value)
@@ -362,6 +362,13 @@ def depends_on_flag(value: Value) -> bool:
         else:
             pending += [*current.args, *current.keys.values(), *current.stored]
     return False
+
+
+def _is_empty(value: Value) -> bool:
+    """An array that nothing was put into yet, on whatever device."""
+    while isinstance(value, Symbol) and called(value) in PASSING and value.args:
+        value = value.args[0]
+    return isinstance(value, Symbol) and value.op == "array" and not value.stored
 
 
 def _is_nothing(value: Value) -> bool:
@@ -781,7 +788,8 @@ def _targets(run: Execution) -> Iterator[Target]:
             continue
         for term in held:
             is_future = any(outputs_in(one) for one in term.factors if not is_scalar(one))
-            if term.sign > 0 and len(term.factors) > 1 and is_future and not any(is_reward(one) for one in term.factors):
+            is_product = len(term.factors) > 1 or chosen_by_flag(term.factors[0]) is not None
+            if term.sign > 0 and is_product and is_future and not any(is_reward(one) for one in term.factors):
                 yield Target(each, term, chosen.get(id(each)))
 
 

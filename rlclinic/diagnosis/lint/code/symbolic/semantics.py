@@ -103,7 +103,7 @@ def mask_inverted(script: Script) -> Iterator[Spot]:
                 held = flag(factor) if formulas.carried(factor) is None else None
                 if held is not None and held.sign > 0 and "named" not in held.ends:
                     yield _spot(
-                        total.node,
+                        formulas.written(factor) if factor is not whole else total.node,
                         "the sum of what follows is kept only where the episode ended, and nowhere else: the mask is the wrong way round",
                         "1 - ended",
                     )
@@ -446,7 +446,7 @@ def soft_value_sign(script: Script) -> Iterator[Spot]:
                 for term in held:
                     if term.sign > 0 and any(_holds_log_prob(one) for one in term.factors):
                         yield _spot(
-                            target.sum.node,
+                            term.joined or target.sum.node,
                             "the log-probability is added to the value of what comes next: certainty is rewarded, and the policy stops exploring",
                             "next_q - alpha * next_log_prob",
                         )
@@ -1225,8 +1225,9 @@ def cleared(id: str, script: Script) -> set[int]:
         return _sizes(script)[1]
     if id in ("COD406", "COD414"):
         run = execution(script)
-        held = {line for copy in formulas.copies(run) if (line := getattr(copy.network.node, "lineno", 0))} if id == "COD406" else set()
-        return held | {line for line, network in run.named if _is_held(run, network)} if run.complete else held
+        copied = formulas.copies(run) if id == "COD406" else []
+        lines = {getattr(copy.network.node, "lineno", 0) for copy in copied}
+        return lines | {line for line, network in run.named if _is_held(run, network)} if run.complete else lines
     if id == "COD202":
         return _squashed(script)[1]
     if id in ("COD301", "COD302"):

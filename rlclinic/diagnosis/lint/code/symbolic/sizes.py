@@ -207,10 +207,22 @@ def _of_array(array: Symbol, known: dict[int, Shape | None], depth: int) -> Shap
     if not array.args:
         return None
     size = array.args[0]
+    joined = _joined_sizes(size)
+    if joined is not None:
+        return None if joined[1] is None else (*(_dimension(each) for each in joined[0]), *joined[1])
     numbers: list[Value] = list(size.items) if isinstance(size, Items) else [size]
     if not isinstance(size, Items) and array.data != "full":
         numbers = [each for each in array.args if (isinstance(each, Symbol) and each.op not in ("ext", "attribute")) or each is size]
     return tuple(_dimension(each) for each in numbers)
+
+
+def _joined_sizes(value: Value) -> tuple[list[Value], Shape | None] | None:
+    """(n, m) + space.shape: the sizes that are written, and those of the space; an action's may be none at all."""
+    if not isinstance(value, Symbol) or value.op != "Add" or len(value.args) != 2 or not isinstance(value.args[0], Items):
+        return None
+    spaces = {str(part.data) for part in formulas.parts(value.args[1], into_networks=False) if part.op == "attribute"}
+    is_observation = any("observation" in name for name in spaces) or any("obs" in name for name in spaces)
+    return list(value.args[0].items), (FEATURES,) if is_observation else None
 
 
 def _dimension(value: Value) -> int | str:
@@ -337,6 +349,10 @@ def _concatenated(value: Symbol, inner: Shape | None) -> Shape | None:
 
 
 def _reshaped(value: Symbol, inner: Shape) -> Shape | None:
+    joined = _joined_sizes(value.args[1]) if len(value.args) == 2 else None
+    if joined is not None:
+        flat = len(joined[0]) == 1 and formulas.number(joined[0][0]) == -1
+        return (BATCH, *joined[1]) if flat and joined[1] is not None else None
     sizes = _numbers(value)
     if sizes == [-1]:
         return (BATCH,) if BATCH in inner or LANES in inner else (FEATURES,)
