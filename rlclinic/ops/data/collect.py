@@ -9,10 +9,11 @@ from rlclinic import trust
 from rlclinic.actions import Action
 from rlclinic.config import load
 from rlclinic.datasets import folder
-from rlclinic.errors import UsageError
+from rlclinic.errors import NotFound, UsageError
 from rlclinic.ops.data.requests import CollectRequest
 from rlclinic.ops.runs.policy import load_policy, pick_checkpoint
 from rlclinic.report.models import DataWritten
+from rlclinic.runs.record import Checkpoint
 from rlclinic.runs.store import Store
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 
 def collect(request: CollectRequest, progress: Callable[[int], None] | None = None) -> DataWritten:
-    """Let somebody act for some episodes, and keep all of it."""
+    """Let somebody act for some episodes, and keep all of it; or keep what a run met while it learned."""
+    if request.replay:
+        return _collect_replay(request)
     with _actor(request) as (env, act, config, who):
         from rlclinic.training.data import collection
 
@@ -43,10 +46,58 @@ def collect(request: CollectRequest, progress: Callable[[int], None] | None = No
                 writer.add(episode)
                 if progress is not None:
                     progress(writer.episodes)
+    return _describe(out)
+
+
+def _describe(out: Path) -> DataWritten:
     data = folder.read(out)
     return DataWritten(
         data=str(out), episodes=data.n_episodes, transitions=len(data), return_mean=float(data.returns.mean()), env=data.env_id
     )
+
+
+def _collect_replay(request: CollectRequest) -> DataWritten:
+    """The replay of a run's newest checkpoint, or of the one that is named."""
+    if request.policy is not None or request.noise:
+        raise UsageError("a replay holds what was done: nobody acts, and no noise is added.\n  Leave the policy and the noise out")
+    store = Store(request.runs_dir)
+    chosen = pick_checkpoint(store, request.selector)
+    checkpoint = chosen if isinstance(store.resolve(request.selector), Checkpoint) else chosen.run.checkpoints[-1]
+    policy = load_policy(checkpoint)
+    from rlclinic.training import envs
+    from rlclinic.training.checkpoints import replay_episodes, replay_files
+    from rlclinic.training.data import collection
+    from rlclinic.training.loops import off_policy
+
+    plan, config = policy._plan, policy.config
+    saved = replay_files.read(checkpoint.path) if isinstance(plan, off_policy.Plan) else None
+    if saved is None or not isinstance(plan, off_policy.Plan) or not saved.stored:
+        raise NotFound(
+            f"{checkpoint.run.id}@{checkpoint.step} holds no replay: only the newest checkpoint of an algorithm with one has it "
+            "(dqn, sac, td3, …), unless run.save_replay=false.\n  Let its policy act instead: ",
+            Action("data collect", checkpoint.run.id, episodes=100, noise=0.3),
+        )
+    if config.bonus is not None:
+        raise UsageError(
+            f"the rewards in the replay of {checkpoint.run.id} hold its bonus ({config.bonus.kind}), which is not the environment's.\n"
+            "  Let its policy act instead: ",
+            Action("data collect", checkpoint.run.id, episodes=100, noise=0.3),
+        )
+    env = envs.make(config.env, [request.seed], 1)
+    try:
+        spaces = collection.observation_space(env), collection.action_space(env)
+    finally:
+        env.close()
+    who = f"{checkpoint.run.id}@{checkpoint.step}"
+    out = request.out or Path(f"{who}-replay")
+    facts = {"replay": who, "env": config.env.model_dump(mode="json")}
+    discrete = spaces[1].kind == "discrete"
+    with folder.Writer(out, *spaces, env_id=config.env.id, source=f"the replay of {who}", facts=facts) as writer:
+        for episode in replay_episodes.split(
+            saved, plan.memory, lambda action: action[..., 0].long() if discrete else off_policy.to_env(plan, action)
+        ):
+            writer.add(episode)
+    return _describe(out)
 
 
 @contextlib.contextmanager

@@ -28,6 +28,8 @@ class CollectRequest(Request):
     """Take the most likely actions, instead of sampling as in training."""
     policy: Annotated[str | None, Cli(metavar="random|FILE.py:FUNCTION")] = None
     """Who acts instead of a run's policy: random, or your function, called with an observation."""
+    replay: bool = False
+    """Nobody acts: keep what the run itself met while it learned, all that its replay still holds."""
     seed: int = Field(0, ge=0)
     """Of the starts and of the noise."""
 
