@@ -25,6 +25,8 @@ CLEAR, DOUBT = 0.9, 0.5
 CURVE_POINTS = 64
 ENDINGS = frozenset({"CFG107", "ENV608"})
 """Rules about what ended a run."""
+SAME_FOR_ALL = frozenset({"threshold-out-of-reach", "actions-without-effect", "reward-sign"})
+"""Causes that would hold for every seed of a config: one that solved the task refutes them."""
 NOISY = "EVA803"
 """The rule that says that evaluations are too noisy to judge by."""
 
@@ -86,6 +88,8 @@ def _diagnose(cases: Sequence[Case], rules: Sequence[Rule]) -> Diagnosis:
 
 def examine(each: Rule, cases: Sequence[Case]) -> RuleResult:
     """Put one rule to every run of a group (or to the group as a whole)."""
+    if each.causes and SAME_FOR_ALL.issuperset(each.causes) and any(case.solved_at is not None and not case.sick for case in cases):
+        return RuleResult(each, [], len(cases), [])
     if each.scope == "group":
         findings = [_complete(each, finding, finding.run) for finding in each.check(cases)]
         return RuleResult(each, findings, len(cases), [])

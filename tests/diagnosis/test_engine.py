@@ -130,6 +130,13 @@ def test_one_unlucky_seed_among_good_ones_is_luck_and_never_high() -> None:
     assert found.worst is not Severity.HIGH
 
 
+def test_a_seed_that_solved_the_task_refutes_what_would_hold_for_every_seed() -> None:
+    stuck = engine.registry.find("ENV616").bad()  # type: ignore[misc]
+    assert engine.diagnose([stuck]).causes[0].id == "actions-without-effect"
+    together = engine.diagnose([stuck, replace(healthy(), id="other")])
+    assert "actions-without-effect" not in {cause.id for cause in together.causes}
+
+
 def test_a_fault_that_did_no_harm_is_no_more_than_a_remark() -> None:
     found = engine.diagnose([setting(history, algo__gae_lambda=0.0) for history in recorded.histories("cp-healthy")])
     assert [finding.rule for finding in found.findings] == ["VAL210"]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import BugLocation, advice, cause, change, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
+from rlclinic.runs.history import History
 
 cause(
     "evaluation-mismatch",
@@ -207,6 +209,14 @@ def threshold_out_of_reach(case: Case) -> Iterator[Finding]:
     yield Finding(text=text, evidence=(evidence("config:spec.threshold", text, possible=top, threshold=threshold),))
 
 
+def _settled_at_two_evaluations() -> History:
+    settled = {"val/roll/ep_rew_mean": 1_200.0, "train/roll/ep_rew_mean": 1_100.0}
+    run = cases.unsolved({**settled, "train/sentinel/random_return": 22.0, "train/sentinel/random_return_std": 8.0})
+    steps = np.linspace(2_000.0, 12_000.0, 6)
+    evaluations = cases.make(steps, [100.0, 500.0, 900.0, 1_150.0, 1_200.0, 1_200.0], EVAL_RETURN)
+    return replace(run, series={**run.series, EVAL_RETURN: evaluations})
+
+
 @rule(
     "EVA807",
     severity=Severity.MEDIUM,
@@ -224,6 +234,8 @@ def threshold_out_of_reach(case: Case) -> Iterator[Finding]:
     good=[
         # It still rises.
         lambda: cases.unsolved({"val/roll/ep_rew_mean": lambda share: 20 + 1180 * share, "train/sentinel/random_return": 22.0}),
+        # Two evaluations alike at the end of a short run.
+        lambda: _settled_at_two_evaluations(),
         # It settled, for what a policy gets that knows nothing.
         lambda: cases.unsolved({"val/roll/ep_rew_mean": 24.0, "train/sentinel/random_return": 22.0}),
     ],
@@ -242,7 +254,7 @@ def settled_below_the_threshold(case: Case) -> Iterator[Finding]:
     if chance is None or threshold is None or len(judged) < 6 or not case.sick or threshold <= chance[0]:
         return
     gain, late = judged.top - chance[0], judged.share(0.6)
-    if gain <= max(3 * chance[1] / 4, 0.0) or not len(late):
+    if gain <= max(3 * chance[1] / 4, 0.0) or len(late) < 4:
         return
     moved, way = (late.top - late.bottom) / gain, gain / (threshold - chance[0])
     most = case.sentinel("action_top_share")
