@@ -258,7 +258,9 @@ def recorded(found: dict[str, Any]) -> list[dict[str, Any]]:
     """The rows of the results file: percent, with the bar and the stretch where there is one."""
     made = []
     for what, value in found.items():
-        of_world = what.removeprefix("worlds, first look").removeprefix("worlds, second look").lstrip(",: ")
+        of_world = what.removeprefix("worlds, ")
+        for each in ("first", "second", "third", "fourth"):
+            of_world = of_world.removeprefix(f"{each} look").lstrip(",: ")
         bar, stretch = WORLD_BARS.get(of_world, (None, None)) if what.startswith("worlds, ") else BARS.get(what, (None, None))
         lower = "alarm" in what or "calibration error" in what or "names a fault" in what or "confidently wrong" in what
         row: dict[str, Any] = {"what": what, "unit": "%", "better": "lower" if lower else "higher", "bar": bar, "stretch": stretch}
@@ -285,7 +287,7 @@ def main() -> None:
     found |= fresh("first look", first_look.load("first"))
     found |= fresh("first look, mended since", seen("first", corpus.load(corpus.OFF_POLICY_FRESH)))
     found |= fresh("second look", first_look.load("second")) | fresh("third look", first_look.load("third"))
-    for part, name in (("held_out", "first look"), ("second", "second look"), ("third", "third look")):
+    for part, name in (("held_out", "first look"), ("second", "second look"), ("third", "third look"), ("fourth", "fourth look")):
         if look.file(part).exists():
             found |= look.rows(look.load(part), name)
     if not wanted.no_baselines:

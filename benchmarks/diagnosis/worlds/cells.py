@@ -19,13 +19,15 @@ from rlclinic.config.overrides import set_values
 from rlclinic.errors import ConfigError
 
 SPLITS: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("split.json").read_text("utf-8"))
-HEALTHY: Final = {"fit": 8, "held_out": 38, "reserve": 20, "second": 28, "third": 16}
+HEALTHY: Final = {"fit": 8, "held_out": 38, "reserve": 20, "second": 28, "third": 16, "fourth": 8}
 """Healthy and odd-but-healthy groups of each world."""
-SEEDS: Final = {"fit": 0, "held_out": 300, "reserve": 600, "second": 900, "third": 1200}
-SMALL: Final = {"fit": 0.1, "held_out": 0.22, "reserve": 0.14, "second": 0.22, "third": 0.1}
+SEEDS: Final = {"fit": 0, "held_out": 300, "reserve": 600, "second": 900, "third": 1200, "fourth": 1500}
+SMALL: Final = {"fit": 0.1, "held_out": 0.22, "reserve": 0.14, "second": 0.22, "third": 0.1, "fourth": 0.0}
 """Share of worlds in which faults are planted that need a program of their own."""
 DRAWS: Final = {"third": 4}
 """Worlds of a family, where they are not all."""
+CHOSEN: Final = {"fourth": ("market-0", "juggler-1", "garden-0", "glider-1", "epidemic-0", "drummer-0", "rowing-1")}
+"""Worlds of a part, where it is not the same number of each family."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class WorldCell(Cell):
 
 
 def part_of(name: str) -> str:
-    """fit, held_out, reserve, second or third."""
+    """fit, held_out, reserve, second, third or fourth."""
     family = families.world(name).family
     return next(part for part in SEEDS if family in SPLITS[part])
 
@@ -66,7 +68,7 @@ def part_of(name: str) -> str:
 def all_cells(part: str) -> Iterator[WorldCell]:
     """The cells of one part of the split, in a fixed order."""
     measured = learnable.load()
-    for name in families.names(*SPLITS[part], draws=DRAWS.get(part, families.DRAWS)):
+    for name in CHOSEN.get(part, families.names(*SPLITS[part], draws=DRAWS.get(part, families.DRAWS))):
         if measured[name]["learned"]:
             yield from _of_world(WorldTask(name, "", "fit" if part == "fit" else "test", own=True), measured[name], part)
 

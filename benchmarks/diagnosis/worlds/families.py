@@ -873,11 +873,175 @@ def orbit(d: Draw) -> World:
     )  # fmt: skip
 
 
+# ── families of the fourth look: drawn after the rules were frozen for it ──
+
+
+def market(d: Draw) -> World:
+    """A price that swings around its mean, and a position that costs whenever it is changed."""
+    continuous = d.continuous
+    back, jump, fee, carry = d.between(0.1, 0.2), d.between(0.15, 0.3), d.between(0.01, 0.04), d.between(0.0, 0.02)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 2.0 * u[0] - 1.0, 0.0 * u[1]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        held = _push(continuous, action, 3)
+        price = s[0] - back * s[0] + jump * (2.0 * chance - 1.0)
+        terms = {"gain": held * (price - s[0]), "fees": -fee * abs(held - s[1]), "carry": -carry * abs(held)}
+        return Moved((price, held + 0.0 * price), terms, price > 1e9)
+
+    return _world(
+        "market", d, continuous=continuous, choices=3, limit=d.whole(50, 90), noise=2, chance=True, start=start, step=step,
+        observe=lambda xp, s: s, obs_size=2, gamma=0.93,
+    )  # fmt: skip
+
+
+def juggler(d: Draw) -> World:
+    """A ball on a bat: how hard each bounce is struck decides how high it flies; it has to stay near a height that is shown."""
+    continuous = d.continuous
+    gravity, lively, power, tired = d.between(0.06, 0.1), d.between(0.6, 0.8), d.between(0.25, 0.4), d.between(0.0, 0.03)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 0.5 + u[0], 0.2 * u[1] - 0.1, 0.6 + 0.8 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        strike = 0.5 * (_push(continuous, action, 3) + 1.0)
+        speed = s[1] - gravity
+        height = s[0] + speed
+        low = height < 0.0
+        speed = xp.where(low, lively * abs(speed) + power * strike, speed)
+        height = xp.clip(height, 0.0, 6.0)
+        terms = {"near": xp.exp(-2.0 * (height - s[2]) ** 2), "effort": -tired * strike}
+        return Moved((height, speed, s[2]), terms, height > 1e9)
+
+    return _world(
+        "juggler", d, continuous=continuous, choices=3, limit=d.whole(60, 100), noise=3, chance=False, start=start, step=step,
+        observe=lambda xp, s: (s[0] - 1.0, 3.0 * s[1], s[2] - 1.0), obs_size=3, gamma=0.97,
+    )  # fmt: skip
+
+
+def garden(d: Draw) -> World:
+    """Two beds that dry at different rates, one can: each wants to be neither dry nor wet."""
+    slow, fast, pour, water = d.between(0.03, 0.06), d.between(0.08, 0.12), d.between(0.2, 0.3), d.between(0.0, 0.05)
+    rain, shower = d.between(0.02, 0.08), d.between(0.2, 0.4)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 1.0 * u[0], 1.0 * u[1]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        wet = shower * (chance < rain)
+        first = xp.clip(s[0] * (1.0 - slow) + pour * (action == 0) + wet, 0.0, 1.5)
+        second = xp.clip(s[1] * (1.0 - fast) + pour * (action == 1) + wet, 0.0, 1.5)
+        terms = {"first": -abs(first - 0.6), "second": -abs(second - 0.6), "water": -water * (action < 2)}
+        return Moved((first, second), terms, first > 1e9)
+
+    return _world(
+        "garden", d, continuous=False, choices=3, limit=d.whole(40, 80), noise=2, chance=True, start=start, step=step,
+        observe=lambda xp, s: (2.0 * s[0] - 1.0, 2.0 * s[1] - 1.0), obs_size=2, gamma=0.94,
+    )  # fmt: skip
+
+
+def glider(d: Draw) -> World:
+    """A glider that trades height for speed and finds lift where the air rises: the longer and farther it flies, the better."""
+    continuous = d.continuous
+    sink, lift, pitch, drag = d.between(0.03, 0.05), d.between(0.06, 0.1), d.between(0.1, 0.2), d.between(0.05, 0.1)
+    far, aloft, crash = d.between(0.3, 0.8), d.between(0.1, 0.3), d.between(1.0, 4.0)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 0.8 + 0.4 * u[0], 0.8 + 0.4 * u[1], 6.2832 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        nose = _push(continuous, action, 3)
+        speed = xp.clip(s[1] - drag * (s[1] - 0.6) - pitch * nose, 0.1, 2.0)
+        stalls = 0.1 * (speed < 0.35)
+        height = s[0] + pitch * nose * speed * 0.6 - sink * (0.5 + speed**2) + lift * xp.clip(xp.sin(s[2]), 0.0, 1.0) - stalls
+        height = xp.clip(height, -1.0, 2.0)
+        down = height < 0.0
+        terms = {"far": far * speed, "aloft": aloft + 0.0 * height, "crash": -crash * down}
+        return Moved((height, speed, s[2] + 0.15 * speed), terms, down)
+
+    return _world(
+        "glider", d, continuous=continuous, choices=3, limit=d.whole(60, 100), noise=3, chance=False, start=start, step=step,
+        observe=lambda xp, s: (s[0] - 1.0, s[1] - 0.8, xp.sin(s[2]), xp.cos(s[2])), obs_size=4, gamma=0.97,
+    )  # fmt: skip
+
+
+def epidemic(d: Draw) -> World:
+    """An illness that spreads among those who never had it: measures slow it down, and cost."""
+    continuous = d.continuous
+    spread, heal, strict, import_rate = d.between(0.5, 0.8), d.between(0.15, 0.25), d.between(0.7, 0.95), d.between(0.001, 0.004)
+    ill, cost, lapse = d.between(2.0, 5.0), d.between(0.1, 0.3), d.between(0.02, 0.05)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 0.6 + 0.4 * u[0], 0.02 + 0.2 * u[1]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        measures = 0.5 * (_push(continuous, action, 4) + 1.0)
+        caught = spread * (1.0 - strict * measures) * s[0] * s[1] + import_rate * s[0]
+        sick = xp.clip(s[1] + caught - heal * s[1], 0.0, 1.0)
+        open_to = xp.clip(s[0] - caught + lapse * (1.0 - s[0] - s[1]), 0.0, 1.0)
+        return Moved((open_to, sick), {"ill": -ill * sick, "measures": -cost * measures**2}, sick > 1e9)
+
+    return _world(
+        "epidemic", d, continuous=continuous, choices=4, limit=d.whole(50, 90), noise=2, chance=False, start=start, step=step,
+        observe=lambda xp, s: (2.0 * s[0] - 1.0, 6.0 * s[1] - 1.0), obs_size=2, gamma=0.96,
+    )  # fmt: skip
+
+
+def drummer(d: Draw) -> World:
+    """A beat that comes round at a tempo of its own: to hit on it pays, to hit beside it costs."""
+    slow, wide, sharp, wrong = d.between(0.25, 0.4), d.between(0.2, 0.4), d.between(0.4, 0.7), d.between(0.2, 0.5)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 6.2832 * u[0], u[1] + 0.0
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        hit = 1.0 * (action == 1)
+        phase = s[0] + slow + wide * s[1] + 0.05 * (2.0 * chance - 1.0)
+        away = 1.0 - xp.cos(s[0])
+        on = away < sharp
+        return Moved((phase, s[1]), {"on": hit * on * (1.0 - away), "beside": -wrong * hit * (1.0 - on * 1.0)}, phase > 1e9)
+
+    return _world(
+        "drummer", d, continuous=False, choices=2, limit=d.whole(40, 80), noise=2, chance=True, start=start, step=step,
+        observe=lambda xp, s: (xp.sin(s[0]), xp.cos(s[0]), 2.0 * s[1] - 1.0), obs_size=3, gamma=0.93,
+    )  # fmt: skip
+
+
+def rowing(d: Draw) -> World:
+    """A boat with an oar on either side: pulled alike they drive it, unlike they turn it; a course is shown that it has to keep."""
+    continuous = d.continuous
+    drive, turn, glide, current = d.between(0.06, 0.1), d.between(0.15, 0.25), d.between(0.85, 0.93), d.between(0.0, 0.03)
+    pay, tired = d.between(0.5, 1.5), d.between(0.0, 0.05)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 3.0 * u[0] - 1.5, 0.0 * u[0], 0.0 * u[0], 1.6 * u[1] - 0.8
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        left, right = _thrust(continuous, action)
+        speed = glide * s[1] + drive * (left + right)
+        spin = 0.7 * s[2] + turn * (right - left)
+        heading = s[0] + 0.5 * spin + current
+        heading = heading - 6.2832 * xp.floor((heading + 3.1416) / 6.2832)
+        terms = {
+            "course": pay * speed * xp.cos(heading - s[3]),
+            "away": -0.1 * abs(heading - s[3]),
+            "effort": -tired * (left**2 + right**2),
+        }
+        return Moved((heading, speed, spin, s[3]), terms, speed > 1e9)
+
+    return _world(
+        "rowing", d, continuous=continuous, choices=5, dims=2, limit=d.whole(50, 90), noise=2, chance=False, start=start, step=step,
+        observe=lambda xp, s: (xp.sin(s[0] - s[3]), xp.cos(s[0] - s[3]), s[1], 2.0 * s[2]), obs_size=4, gamma=0.96,
+    )  # fmt: skip
+
+
 FAMILIES: Final[dict[str, Callable[[Draw], World]]] = {
     made.__name__: made
     for made in (
         point, chain, pendulum, cart, queue, thermostat, grid, tracker, inventory, pursuit, lander, tank, harvest, crane, battery,
         steering, dosing, traffic, lift, beam, mixer, archer, patrol, rocket, ferry, fishery, radio, sailing, press, orbit,
+        market, juggler, garden, glider, epidemic, drummer, rowing,
     )
 }  # fmt: skip
 
