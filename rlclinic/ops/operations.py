@@ -222,6 +222,14 @@ OPERATIONS: Final = (
         request="diagnose.requests.ExploreRequest",
     ),
     Operation(
+        "tasks.curriculum.show_curriculum",
+        "read",
+        "curriculum show",
+        http=("GET /groups/{group}/curriculum",),
+        absent={"mcp": "get_run_metrics has its columns; an agent with a terminal types it"},
+        request="diagnose.requests.CurriculumRequest",
+    ),
+    Operation(
         "tasks.reward.check_reward",
         "read",
         "reward check",

@@ -306,6 +306,58 @@ class ExplorationReport(Result):
     """What to do about it."""
 
 
+class StageStay(ResultPart):
+    """From when to when a run was in a stage."""
+
+    stage: int
+    name: str
+    entered: int
+    """Env steps."""
+    left: int | None
+    """Env steps; None: it is there still, or was at the end."""
+    how: str | None
+    """mastered, left after too long, left to go back."""
+
+
+class CurriculumTask(ResultPart):
+    """What a run can do in one task of its curriculum."""
+
+    name: str
+    threshold: float | None
+    episodes: int | None
+    """Played in training."""
+    training: float | None
+    """Success in training, of late."""
+    evaluation: float | None
+    """Success at the last evaluation."""
+    best: float | None
+    """The highest success of any evaluation."""
+
+
+class CurriculumRun(ResultPart):
+    """One run's way through a curriculum."""
+
+    run: str
+    env_steps: int
+    success: float | None
+    """In the task itself, at the last evaluation."""
+    spread: float | None
+    """Kinds that choose among all tasks: how evenly, 1 all alike, 0 one alone."""
+    target_share: float | None
+    """Episodes of the task itself among all."""
+    stays: list[StageStay]
+    tasks: list[CurriculumTask]
+
+
+class CurriculumReport(Result):
+    """Which stages runs went through, how they left them, and what they still can do."""
+
+    target: str
+    kind: str
+    tasks: list[str]
+    runs: list[CurriculumRun]
+
+
 class RewardTerm(ResultPart):
     """One term of a reward that is not the task itself."""
 

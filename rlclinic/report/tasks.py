@@ -1,10 +1,10 @@
-"""What is said of tasks: environments with tuned variants, whether exploration holds one back, and what its reward pays for."""
+"""What is said of tasks: environments with tuned variants, whether exploration holds one back, what its reward pays for, curricula."""
 
 from typing import Final
 
 from rlclinic.report.document import Block, Card, Commands, Rows, Table, Tone, Verdict
 from rlclinic.report.format import count, number, percent, plural
-from rlclinic.report.models import EnvironmentList, ExplorationReport, RewardReport
+from rlclinic.report.models import CurriculumReport, EnvironmentList, ExplorationReport, RewardReport
 
 FEW: Final = 3
 """Up to so many environments, what each is about is said as well."""
@@ -50,6 +50,31 @@ def describe_exploration(report: ExplorationReport) -> list[Block]:
     )
     blocks: list[Block] = [verdict, Rows(rows, 12), Table(heads, cells)]
     return blocks if report.next is None else [*blocks, Commands([("prove it", report.next)])]
+
+
+def describe_curriculum(report: CurriculumReport) -> list[Block]:
+    """Each run's way through the stages, and its success in each task."""
+
+    def share(value: float | None) -> str:
+        return "" if value is None else percent(value)
+
+    ways, able = [], []
+    for run in report.runs:
+        way = " > ".join(
+            f"{stay.name} ({count(stay.entered)}{'' if stay.how is None else f', {stay.how} at {count(stay.left or 0)}'})"
+            for stay in run.stays
+        )
+        chosen = "" if run.spread is None else f"chosen among {len(report.tasks)} tasks, evenness {number(run.spread)}"
+        ways.append([run.run, share(run.success), share(run.target_share), count(run.env_steps), way or chosen])
+        for task in run.tasks:
+            played = "" if task.episodes is None else count(task.episodes)
+            able.append([run.run, task.name, share(task.threshold), played, share(task.training), share(task.evaluation), share(task.best)])
+    blocks: list[Block] = [
+        Rows([("curriculum", f"{report.kind}, {plural(len(report.tasks), 'task')}")], 12),
+        Table(["run", ">success in the task", ">episodes in it", ">env steps", "way"], ways),
+    ]
+    heads = ["run", "task", ">threshold", ">episodes", ">in training", ">evaluated", ">best"]
+    return [*blocks, Table(heads, able)] if able else blocks
 
 
 def describe_reward(report: RewardReport) -> list[Block]:

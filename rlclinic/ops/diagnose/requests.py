@@ -85,6 +85,13 @@ class ExploreRequest(Request):
     """A group, a run, or another framework's folder or file."""
 
 
+class CurriculumRequest(Request):
+    """Show which stages a group went through, how it left them, and what it still can do."""
+
+    target: Annotated[str, Cli(argument=True, complete="run", help="A group (@last) or a run.")] = "@last"
+    """A group or a run."""
+
+
 class RewardCheckRequest(Request):
     """Say what an environment's reward pays for, and whether its shaping changes what is best. Its code is run."""
 

@@ -17,7 +17,7 @@ from rlclinic import plain_text, trust
 from rlclinic.errors import RlclinicError, Untrusted
 from rlclinic.ops.operations import Operation, has_outside
 from rlclinic.serve.cli import console, options
-from rlclinic.serve.cli.commands import approvals, compare, data, diagnose, jobs, reward, runs, serve, status, train, treat
+from rlclinic.serve.cli.commands import approvals, compare, curriculum, data, diagnose, jobs, reward, runs, serve, status, train, treat
 
 INTERRUPTED = 130
 
@@ -88,7 +88,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (train, runs, status, diagnose, treat, compare, data, reward, jobs, serve, approvals):
+for commands in (train, runs, status, diagnose, treat, compare, data, reward, curriculum, jobs, serve, approvals):
     commands.register(app)
 
 

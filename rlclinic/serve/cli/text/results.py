@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rlclinic.report.models import (
         CheckpointList,
         ConfigView,
+        CurriculumReport,
         DataAdvice,
         DataReport,
         DataWritten,
@@ -263,6 +264,13 @@ def print_exploration(report: "ExplorationReport") -> None:
     from rlclinic.report import tasks
 
     terminal.show(tasks.describe_exploration(report))
+
+
+def print_curriculum(report: "CurriculumReport") -> None:
+    """`curriculum show`."""
+    from rlclinic.report import tasks
+
+    terminal.show(tasks.describe_curriculum(report))
 
 
 def print_reward(report: "RewardReport") -> None:

@@ -19,10 +19,10 @@ from rlclinic.ops.diagnose.rules import RuleList, RulePage
 from rlclinic.ops.runs import environments
 from rlclinic.ops.runs.ranking import RankedGroup
 from rlclinic.ops.runs.requests import ConfigRequest, ExportZipRequest
-from rlclinic.ops.tasks import explore
+from rlclinic.ops.tasks import curriculum, explore
 from rlclinic.report.ask import AskAnswer
 from rlclinic.report.guide import GuideList, GuidePage
-from rlclinic.report.models import ConfigView, DiagnosisReport, ExplorationReport, Result
+from rlclinic.report.models import ConfigView, CurriculumReport, DiagnosisReport, ExplorationReport, Result
 from rlclinic.report.prescription import Prescriptions
 from rlclinic.runs import fingerprint
 from rlclinic.runs.history import of_run
@@ -125,6 +125,13 @@ async def get_exploration(request: Request, here: Here, group: Named) -> Respons
     """Whether exploration is what holds the task back, when what is wanted was first met, and which bonus to try."""
     owner = find_group(here, group)
     return await answer_from_cache(request, here, owner, ("exploration",), lambda: explore.explore(owner.id, here.root))
+
+
+@router.get("/groups/{group}/curriculum", response_model=CurriculumReport, tags=["diagnosis"])
+async def get_curriculum(request: Request, here: Here, group: Named) -> Response:
+    """Which stages the group went through, how it left them, and what it still can do."""
+    owner = find_group(here, group)
+    return await answer_from_cache(request, here, owner, ("curriculum",), lambda: curriculum.show_curriculum(owner.id, here.root))
 
 
 @router.get("/history", response_model=EnvironmentHistory, tags=["groups"])
