@@ -1,7 +1,12 @@
-"""What is learned from recorded data, and how fast: `python -m benchmarks.offline [--seeds 5] [--peer]`.
+"""What is learned from recorded data, how fast, and what going online costs.
+
+python -m benchmarks.offline [--seeds 5] [--only cql iql] [--data mixed] [--set algo.bc_alpha=20]
+python -m benchmarks.offline --online        the same data, then the environment, beside SAC from scratch
+python -m benchmarks.offline --only --peer   gradient steps against d3rlpy
 
 Data of Pendulum by a scripted expert with fixed seeds: *noisy expert* (30 % of the actions at random), *medium* (70 %), *mixed* (80 random
 episodes and 20 of the expert). Every algorithm learns from each as one cohort; what counts is the last evaluation, never the best.
+Rows are written as they are measured.
 `--peer` times gradient steps against d3rlpy, interleaved, where that is installed (two layers of 256, batches of 256, one thread).
 """
 
@@ -10,9 +15,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,7 +31,15 @@ from rlclinic.training import envs
 from rlclinic.training.__main__ import train_runs
 from rlclinic.training.data import collection
 
-ALGORITHMS = ("bc", "td3_bc", "iql", "awac", "cql")
+ALGORITHMS = ("bc", "td3_bc", "iql", "awac", "cql", "dt")
+ONLINE = {
+    "sac": ["run.max_env_steps=5000", "run.eval_every_env_steps=250"],
+    "rlpd": ["run.max_env_steps=3000"],
+    "cal_ql": ["data.then_online=true", "data.offline_steps=3000", "run.max_env_steps=6000"],
+}
+"""From scratch; with recorded data beside; and after 3,000 gradient steps on it alone."""
+GOOD = -150.0
+"""The return that SAC ends at on the average, and that the others are timed to."""
 EPISODES = 100
 PEER = """
 import logging, sys, time
@@ -53,6 +67,13 @@ for step in range(steps + 20):
     algo.update(data.sample_transition_batch(256))
 print(steps / (time.process_time() - started))
 """
+
+
+class Curve(NamedTuple):
+    """A seed's evaluations by step, and what going online cost it."""
+
+    evaluations: list[tuple[int, float]]
+    dip: float | None
 
 
 def act(obs: np.ndarray) -> np.ndarray:
@@ -87,18 +108,78 @@ def make_data(home: Path) -> dict[str, Path]:
     return {name: home / name.replace(" ", "-") for name in made}
 
 
-def learn(algorithm: str, data: Path, seeds: int, quick: bool) -> tuple[list[float], float]:
-    """The last evaluation of every seed, and how long all took."""
-    short = ["run.max_env_steps=200", "run.eval_every_env_steps=200"] if quick else []
-    config = load(f"Pendulum-v1:{algorithm}", [f"data.path={data}", *short]).config
+def learn(algorithm: str, data: Path | None, seeds: int, quick: bool, changes: Sequence[str] = ()) -> tuple[list[Curve], float]:
+    """The evaluations of every seed, the dip where it went online, and how long all took."""
+    short = ["run.max_env_steps=200", "run.eval_every_env_steps=100"] if quick else []
+    short += ["data.offline_steps=100"] if quick and algorithm == "cal_ql" else []
+    named = [] if data is None else [f"data.path={data}"]
+    config = load(f"Pendulum-v1:{algorithm}", [*named, *changes, *short]).config
     store, started = Store(Path(mkdtemp())), time.perf_counter()
     runs = [store.create_group([config.model_copy(update={"seed": seed})]).runs[0] for seed in range(seeds)]
     train_runs(runs)
-    last = []
+    curves = []
     for run in runs:
         with (run.path / "metrics.csv").open(newline="") as file:
-            last.append([float(row["val/roll/ep_rew_mean"]) for row in csv.DictReader(file) if row["val/roll/ep_rew_mean"]][-1])
-    return last, time.perf_counter() - started
+            rows = list(csv.DictReader(file))
+        judged = [(int(row["total_timesteps"]), float(row["val/roll/ep_rew_mean"])) for row in rows if row["val/roll/ep_rew_mean"]]
+        dip = rows[-1].get("train/sentinel/switch_dip")
+        curves.append(Curve(judged, float(dip) if dip else None))
+    return curves, time.perf_counter() - started
+
+
+def steps_to(curve: Curve, first: int) -> int | None:
+    """Env steps to the first evaluation that is good, where the environment is played from step `first` on; None: never."""
+    return next((max(step - first, 0) for step, value in curve.evaluations if value >= GOOD), None)
+
+
+def measure_online(data: Path, seeds: int, quick: bool) -> Iterator[dict[str, object]]:
+    """SAC from scratch, then the same task with recorded data: env steps to a good return, and the dip at the switch."""
+    from_scratch = None
+    for algorithm, changes in ONLINE.items():
+        curves, seconds = learn(algorithm, None if algorithm == "sac" else data, seeds, quick, changes)
+        first = 3_000 if algorithm == "cal_ql" else 0
+        steps = [steps_to(curve, first) for curve in curves]
+        known = [each for each in steps if each is not None]
+        mean = float(np.mean(known)) if len(known) == len(steps) else None
+        print(f"{algorithm:7} env steps to {GOOD:.0f}: {steps}  dips {[curve.dip for curve in curves]}  {seconds:.0f} s", flush=True)
+        yield from online_rows(algorithm, steps, mean, from_scratch, [curve.dip for curve in curves])
+        from_scratch = mean if algorithm == "sac" else from_scratch
+
+
+def online_rows(
+    algorithm: str, steps: list[int | None], mean: float | None, from_scratch: float | None, dips: list[float | None]
+) -> Iterator[dict[str, object]]:
+    """The rows of one algorithm: a seed that never gets there leaves no mean."""
+    what = {"sac": "SAC from scratch", "rlpd": "RLPD on medium data", "cal_ql": "Cal-QL after 3,000 gradient steps on medium data"}
+    yield {"what": f"{what[algorithm]}: env steps to {GOOD:.0f}", "unit": "env steps", "value": mean, "better": "lower", "seeds": steps}
+    if algorithm != "sac" and mean is not None and from_scratch:
+        shared = {"unit": "x", "value": mean / from_scratch, "better": "lower", "bar": 0.6, "stretch": 0.4}
+        yield {"what": f"{what[algorithm]}: env steps against SAC from scratch", **shared}
+    known = [dip for dip in dips if dip is not None]
+    if known:
+        shared = {"unit": "share", "value": float(np.mean(known)), "better": "lower", "bar": 0.15, "stretch": 0.05, "seeds": known}
+        yield {"what": f"{what[algorithm]}: dip at the switch, of what was learned above random", **shared}
+
+
+def return_row(name: str, algorithm: str, mean: float, last: list[float], changes: Sequence[str] = ()) -> dict[str, object]:
+    """The row of an algorithm on some data, by the last evaluation of every seed; imitation and tries of other settings have no bar."""
+    barred = algorithm in ("td3_bc", "iql", "cql") and not changes
+    bar = None if not barred else -600.0 if name == "mixed" else 1.1 * mean
+    settings = f", {' '.join(changes)}" if changes else ""
+    return {
+        "what": f"{algorithm} on {name} (mean {mean:.0f}){settings}",
+        "unit": "return",
+        "value": float(np.mean(last)),
+        "better": "higher",
+        "bar": bar,
+        "stretch": -300.0 if name == "mixed" and barred else None,
+        "seeds": last,
+    }
+
+
+def changes_of(changes: Sequence[str]) -> str:
+    """Settings as they are typed."""
+    return " ".join(f"--set {change}" for change in changes)
 
 
 def measure_speed(algorithm: str, data: Path, steps: int) -> float:
@@ -131,21 +212,33 @@ def main() -> None:
     parser = provenance.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", choices=ALGORITHMS, nargs="*", default=ALGORITHMS)
+    parser.add_argument("--data", choices=("noisy expert", "medium", "mixed"), nargs="*", default=("noisy expert", "medium", "mixed"))
+    parser.add_argument("--set", action="append", default=[], dest="changes", help="settings other than the shipped ones, KEY=VALUE")
+    parser.add_argument("--online", action="store_true", help="instead: the data, then the environment, beside SAC from scratch")
     parser.add_argument("--peer", action="store_true", help="time gradient steps against d3rlpy, too")
     args = parser.parse_args()
     torch.set_num_threads(1)
     home = Path(mkdtemp())
     data = make_data(home)
-    rows: list[dict[str, object]] = []
-    for name, path in data.items():
-        mean = float(folder.read(path).returns.mean())
+    seeds = 1 if args.quick else args.seeds
+
+    def write(row: dict[str, object], command: str) -> None:
+        provenance.write("offline", [row], provenance.provenance(f"python -m benchmarks.offline {command}"), args.quick)
+
+    if args.online:
+        for row in measure_online(data["medium"], seeds, args.quick):
+            write(row, "--online")
+        shutil.rmtree(home)
+        return
+    for name in args.data:
+        mean = float(folder.read(data[name]).returns.mean())
         for algorithm in args.only:
-            last, seconds = learn(algorithm, path, 1 if args.quick else args.seeds, args.quick)
-            bar = None if algorithm in ("bc", "awac") else -600.0 if name == "mixed" else 1.1 * mean
-            rows.append(
-                {"what": f"{algorithm} on {name} (mean {mean:.0f})", "unit": "return", "value": float(np.mean(last)), "better": "higher"}
+            curves, seconds = learn(algorithm, data[name], seeds, args.quick, args.changes)
+            last = [curve.evaluations[-1][1] for curve in curves]
+            write(
+                return_row(name, algorithm, mean, last, args.changes),
+                f'--data "{name}" --only {algorithm} {changes_of(args.changes)}'.rstrip(),
             )
-            rows[-1] |= {"bar": bar, "stretch": -300.0 if name == "mixed" and bar else None, "seeds": last}
             print(
                 f"{name:14} {mean:8.0f}  {algorithm:7} {np.mean(last):8.0f}  {[round(each) for each in last]}  {seconds:.0f} s", flush=True
             )
@@ -156,10 +249,10 @@ def main() -> None:
             peer = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
             ratios.append(measure_speed(algorithm, data["medium"], 200) / peer)
         what = f"{algorithm}: gradient steps per processor second against d3rlpy"
-        rows.append({"what": what, "unit": "x", "value": float(np.median(ratios)), "better": "higher", "bar": 1.3, "stretch": 2.0})
+        row = {"what": what, "unit": "x", "value": float(np.median(ratios)), "better": "higher", "bar": 1.3, "stretch": 2.0}
+        write(row, "--only --peer")
         print(what, [round(each, 2) for each in ratios], flush=True)
     shutil.rmtree(home)
-    provenance.write("offline", rows, provenance.provenance("python -m benchmarks.offline --peer"), args.quick)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ TITLES = {
     "questions": "Are questions in words understood?",
     "data_check": "How long a look at recorded data takes",
     "imitation": "Does imitation learn from few labels?",
+    "offline": "What is learned from recorded data, and what going online costs",
     "tasks": "Exploration and rewards",
     "attack": "Attacks, strangers' files and kills",
     "lint": "Does the linter of scripts find what people write?",

@@ -13,6 +13,7 @@ SAYS = {
     "own_environment.py": "-s1",
     "watch_and_stop.py": "greedy return over 20 episodes",
     "ask_an_expert.py": "DAgger: 256 labels, the policy alone returns",
+    "recorded_then_online.py": "going online cost",
     "shaped_reward.py": "a potential: potential-based: yes; 100.0% of the task's return is kept",
 }
 TRAINS = set(SAYS) - {"shaped_reward.py"}
