@@ -587,6 +587,14 @@ OPERATIONS: Final = (
         absent={"mcp": "agents need not see what others did"},
         request="jobs.requests.AuditRequest",
     ),
+    Operation(
+        "jobs.efficiency.report_efficiency",
+        "read",
+        "efficiency",
+        http=("GET /groups/{group}/efficiency",),
+        absent={"mcp": "is about machines, not about learning"},
+        request="jobs.requests.EfficiencyRequest",
+    ),
     # ── for people ──
     Operation(
         "runs.policy.play",

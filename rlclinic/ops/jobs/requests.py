@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from rlclinic.ops.request import Cli, EnvSteps, Http, Mcp, Request
+from rlclinic.ops.request import SELECTOR, Cli, EnvSteps, Http, Mcp, Request
 
 HOUR: Final = 3600.0
 
@@ -39,6 +39,13 @@ class ReportRequest(Request):
         Mcp(gt=0, le=24 * 30),
     ] = Field(24.0, gt=0)
     """How far back."""
+
+
+class EfficiencyRequest(Request):
+    """Where the time of a training went, what it cost, and what another worker would gain."""
+
+    target: Annotated[str, SELECTOR] = "@last"
+    """A run or group (id, unique prefix, @last), a trial, a study or a job."""
 
 
 class AuditRequest(Request):

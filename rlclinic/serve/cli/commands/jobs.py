@@ -1,4 +1,4 @@
-"""`rlclinic agents …`: what coding agents may use, and what they did; `rlclinic worker`: the queue of jobs."""
+"""`rlclinic agents …`: what coding agents may use, and what they did; `worker`: the queue of jobs; `efficiency`: where time went."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +9,7 @@ from rlclinic import plain_text
 from rlclinic.serve.cli import options
 
 if TYPE_CHECKING:
-    from rlclinic.ops.jobs.requests import AuditRequest, BudgetRequest, ReportRequest
+    from rlclinic.ops.jobs.requests import AuditRequest, BudgetRequest, EfficiencyRequest, ReportRequest
 
 agents_app = typer.Typer(help="Coding agents: their roles, their budget, what they did.", no_args_is_help=True)
 Budgeted = Annotated[
@@ -24,6 +24,7 @@ def register(app: typer.Typer) -> None:
         options.command(agents_app, name, requests="jobs.requests")(handler)
     app.add_typer(agents_app, name="agents")
     app.command()(worker)
+    options.command(app, requests="jobs.requests")(efficiency)
 
 
 def set_budget(runs_dir: Path, env_steps: int | None, wall: str | None) -> None:
@@ -109,3 +110,14 @@ def worker(
         for id in start.work_off(store, until_empty=until_empty, stop=lambda: bool(caught)):
             job = models.load(store, id)
             typer.echo(plain_text.clean(f"{id}  {'' if job is None else f'{job.kind} {job.refers or job.target}'}"), err=True)
+
+
+def efficiency(request: "EfficiencyRequest", as_json: options.Json = False) -> None:
+    """Where the time of a training went, what it cost, and what another worker would gain."""
+    from rlclinic.ops.jobs.efficiency import report_efficiency
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import terminal
+    from rlclinic.serve.cli.text.efficiency import describe
+
+    report = report_efficiency(request.target, request.runs_dir)
+    console.print_json(report) if as_json else terminal.show(describe(report))

@@ -6,13 +6,14 @@ from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from rlclinic.errors import NotFound
-from rlclinic.ops.jobs import audit, budget, daily_report, models, start
+from rlclinic.ops.jobs import audit, budget, daily_report, efficiency, models, start
 from rlclinic.ops.jobs.audit import AuditLog, Ledger
+from rlclinic.ops.jobs.efficiency import EfficiencyReport
 from rlclinic.ops.jobs.models import Job, JobList
 from rlclinic.ops.jobs.requests import AuditRequest, JobsRequest, LedgerRequest, ReportRequest
 from rlclinic.report.daily_report import Budget, MorningReport
 from rlclinic.serve.http.bodies import takes_query
-from rlclinic.serve.http.context import Here, answer_with_etag
+from rlclinic.serve.http.context import Here, Named, answer_with_etag, find_group
 
 router = APIRouter(prefix="/api/v1")
 
@@ -59,3 +60,11 @@ def get_budget(request: Request, here: Here) -> Response:
 def get_audit(request: Request, here: Here, asked: AuditRequest) -> Response:
     """Who started, stopped, adjusted or adopted what, newest first."""
     return answer_with_etag(request, audit.audit_log(here.root, limit=asked.limit))
+
+
+@router.get("/groups/{group}/efficiency", response_model=EfficiencyReport, tags=["groups"])
+async def get_efficiency(request: Request, here: Here, group: Named) -> Response:
+    """Where the time of a group's training went, what it cost, and what another worker would gain."""
+    named = find_group(here, group).id
+    report: Any = await run_in_threadpool(efficiency.report_efficiency, named, here.root)
+    return answer_with_etag(request, report)

@@ -1,0 +1,248 @@
+"""`efficiency`: where the time of a training went, from what its runs and its job have written down."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from rlclinic.actions import Action
+from rlclinic.errors import NotFound
+from rlclinic.ops.jobs import models
+from rlclinic.report.format import duration, percent
+from rlclinic.report.models import Result, ResultPart
+from rlclinic.runs import status_file, trials
+from rlclinic.runs.record import Run
+from rlclinic.runs.status_file import Status
+from rlclinic.runs.store import Store
+
+PHASES: Final = ("env", "act", "learn", "sentinels", "eval", "write")
+STRAGGLES: Final = 0.2
+"""Of the time of most others: a process that goes on for so much longer holds all of them up."""
+MUCH: Final = 0.2
+"""A share of the time that is worth a word."""
+
+
+class ProcessTime(ResultPart):
+    """One training process, and the runs that it trained together."""
+
+    runs: list[str]
+    host: str | None
+    began_seconds: float
+    """After the first of them."""
+    seconds: float
+    phases: dict[str, float]
+    """Shares of its time by what it did: env, act, learn, sentinels, eval, write; other is what none of them accounts for."""
+    straggles: bool
+    """It went on for long after most others had ended."""
+
+
+class EfficiencyReport(Result):
+    """What the time and the work of a training were spent on, as far as its runs and its job have recorded it."""
+
+    target: str
+    runs: int
+    ended: bool
+    """Whether all of them have ended; if not, all of this is as of now."""
+    waited_seconds: float | None
+    """In the queue, before the first process began; None: it was not started as a job."""
+    resumes: int
+    """How often a run was started again."""
+    wall_seconds: float
+    """From the first process's beginning to the last one's end."""
+    places: int
+    """Processes that trained at the same time, at most."""
+    process_seconds: float
+    """Of all processes together."""
+    phases: dict[str, float]
+    """Shares of that by what was done."""
+    communication_share: float
+    """Writing rows, status and checkpoints: all that processes tell others. They exchange no gradients."""
+    idle_share: float
+    """Of the places, over the whole time: a place is idle once nothing is left for it to train."""
+    processes: list[ProcessTime]
+    solved: int
+    """Runs that reached the threshold."""
+    env_steps: int
+    """Of training and of evaluations."""
+    process_seconds_per_solved_run: float | None
+    env_steps_per_solved_run: float | None
+    with_one_more_place_seconds: float | None
+    """How long it would have taken with room for one process more; None: every process had a place from the beginning."""
+    findings: list[str]
+
+
+class Span(NamedTuple):
+    """When a run trained, and what its process did meanwhile, in seconds."""
+
+    began: float
+    ended: float
+    phases: dict[str, float]
+
+
+def report_efficiency(target: str = "@last", runs_dir: Path = Path("runs")) -> EfficiencyReport:
+    """Say what the time of a group, a run, a trial or a study was spent on, what it cost, and what would have made it faster."""
+    store = Store(runs_dir)
+    job = models.of(store, target)
+    refers = target if job is None or job.refers is None else job.refers
+    runs = [run for group in trials.groups(store, refers) for run in group.runs] or store.select(refers)
+    if job is None and (group := runs[0].group) is not None:
+        job = models.of(store, trials.trial_of(group) or group.id)
+    statuses = {run.id: status_file.read(run.path) for run in runs}
+    measured = [(run, span) for run in runs if (span := _measure(run, statuses[run.id])) is not None]
+    if not measured:
+        raise NotFound(
+            f"{target} has not recorded a row yet.\n  Nothing can be said about its time.\n  See how it stands: ", Action("status", target)
+        )
+    processes = _find_processes(measured, statuses)
+    began, ended = min(span.began for _, span in processes), max(span.ended for _, span in processes)
+    wall, total = ended - began, sum(span.ended - span.began for _, span in processes)
+    places = count_at_once([span for _, span in processes])
+    late = _find_stragglers([span.ended - began for _, span in processes])
+    listed = [
+        ProcessTime(
+            runs=[run.id for run in members],
+            host=statuses[members[0].id].host,
+            began_seconds=span.began - began,
+            seconds=span.ended - span.began,
+            phases=_share(span.phases, span.ended - span.began),
+            straggles=place in late,
+        )
+        for place, (members, span) in enumerate(processes)
+    ]
+    phases = _share({name: sum(span.phases[name] for _, span in processes) for name in PHASES}, total)
+    solved = sum(status.threshold_reached_at is not None for status in statuses.values())
+    steps = sum(status.used_env_steps for status in statuses.values())
+    lengths = [span.ended - span.began for _, span in processes]
+    # Both by the same rule, so that what it leaves out (how busy the machine was) is left out of the difference.
+    faster = schedule(lengths, places + 1) / max(schedule(lengths, places), 1e-9) * wall if len(lengths) > places else None
+    report = EfficiencyReport(
+        target=target,
+        runs=len(runs),
+        ended=all(not status.live for status in statuses.values()),
+        waited_seconds=None if job is None else max(0.0, began - job.created),
+        resumes=sum(status.resumes for status in statuses.values()),
+        wall_seconds=wall,
+        places=places,
+        process_seconds=total,
+        phases=phases,
+        communication_share=phases["write"],
+        idle_share=max(0.0, 1.0 - total / (places * wall)) if wall > 0 else 0.0,
+        processes=listed,
+        solved=solved,
+        env_steps=steps,
+        process_seconds_per_solved_run=total / solved if solved else None,
+        env_steps_per_solved_run=steps / solved if solved else None,
+        with_one_more_place_seconds=faster,
+        findings=[],
+    )
+    return report.model_copy(update={"findings": _find(report)})
+
+
+def _measure(run: Run, status: Status) -> Span | None:
+    """When a run trained, by its rows; None if it has none."""
+    table = run.metrics
+    if not len(table) or "time" not in table:
+        return None
+    seconds = {name: np.nan_to_num(table[f"time/{name}"]) if f"time/{name}" in table else np.zeros(len(table)) for name in PHASES}
+    first, last = float(table["time"][0]), float(table["time"][-1])
+    # A row stands for the time before it.
+    began = first - float(sum(column[0] for column in seconds.values()))
+    if status.started is not None and status.started < began:
+        began = status.started
+    return Span(began, max(last, began), {name: float(column.sum()) for name, column in seconds.items()})
+
+
+def _find_processes(measured: Sequence[tuple[Run, Span]], statuses: dict[str, Status]) -> list[tuple[list[Run], Span]]:
+    """Runs that one process trained, in the order in which they began. Members share its phases: the one that went on longest has most."""
+    together: dict[object, list[tuple[Run, Span]]] = {}
+    for run, span in measured:
+        status = statuses[run.id]
+        key = (status.host, status.pid, status.process_started) if status.pid is not None else run.id
+        together.setdefault(key, []).append((run, span))
+    found = []
+    for members in together.values():
+        longest = max((span for _, span in members), key=lambda span: sum(span.phases.values()))
+        whole = Span(min(span.began for _, span in members), max(span.ended for _, span in members), longest.phases)
+        found.append(([run for run, _ in members], whole))
+    return sorted(found, key=lambda process: (process[1].began, process[0][0].id))
+
+
+def _share(phases: dict[str, float], seconds: float) -> dict[str, float]:
+    """Shares of a time, with what is left over as `other`: starting, waiting between two attempts."""
+    if seconds <= 0:
+        return {**dict.fromkeys(phases, 0.0), "other": 0.0}
+    whole = max(seconds, sum(phases.values()))
+    shares = {name: spent / whole for name, spent in phases.items()}
+    return {**shares, "other": max(0.0, 1.0 - sum(shares.values()))}
+
+
+def count_at_once(spans: Sequence[Span]) -> int:
+    """How many processes trained at the same time, at most. One that begins when another ends takes its place."""
+    moments = sorted([(span.began, 1) for span in spans] + [(span.ended, -1) for span in spans])
+    now = most = 0
+    for _, change in moments:
+        now += change
+        most = max(most, now)
+    return max(most, 1)
+
+
+def _find_stragglers(ends: Sequence[float]) -> set[int]:
+    """Places of processes that ended long after most others."""
+    if len(ends) < 3:
+        return set()
+    usual = median(ends)
+    return {place for place, end in enumerate(ends) if end > (1 + STRAGGLES) * usual}
+
+
+def schedule(lengths: Sequence[float], places: int) -> float:
+    """How long processes take that begin in this order, each as soon as a place is free."""
+    free = [0.0] * places
+    for length in lengths:
+        free[free.index(min(free))] += length
+    return max(free)
+
+
+def _find(report: EfficiencyReport) -> list[str]:
+    """What is worth a word, the most costly first."""
+    found: list[tuple[float, str]] = []
+    late = [one for one in report.processes if one.straggles]
+    if late:
+        others = max((one.began_seconds + one.seconds for one in report.processes if not one.straggles), default=0.0)
+        behind = report.wall_seconds - others
+        names = ", ".join(run for one in late for run in one.runs[:2])
+        found.append(
+            (
+                behind / max(report.wall_seconds, 1e-9),
+                f"{names} went on for {duration(behind)} after all others had ended: smaller cohorts end together",
+            )
+        )
+    if report.idle_share > MUCH:
+        found.append(
+            (report.idle_share, f"{percent(report.idle_share)} of the places had nothing to train: fewer places cost the same time")
+        )
+    if report.communication_share > MUCH:
+        found.append(
+            (
+                report.communication_share,
+                f"{percent(report.communication_share)} went into writing: a slow disk, or rows and checkpoints too often",
+            )
+        )
+    if (eval_share := report.phases["eval"]) > MUCH:
+        found.append(
+            (eval_share, f"{percent(eval_share)} went into evaluations: run.eval_every_env_steps and run.eval_episodes decide about it")
+        )
+    if (env_share := report.phases["env"]) > 0.5:
+        found.append((env_share, f"{percent(env_share)} went into stepping environments: no faster learner helps"))
+    if (other := report.phases["other"]) > MUCH:
+        found.append(
+            (other, f"{percent(other)} is in no phase: processes that start, or wait between two attempts ({report.resumes} resumes)")
+        )
+    faster = report.with_one_more_place_seconds
+    if faster is not None and report.wall_seconds - faster > MUCH * report.wall_seconds:
+        gain = 1 - faster / report.wall_seconds
+        found.append((gain, f"one place more would have saved {percent(gain)} of the time"))
+    if report.waited_seconds is not None and report.waited_seconds > report.wall_seconds:
+        found.append((1.0, f"it waited {duration(report.waited_seconds)} in the queue, longer than it trained: another worker helps more"))
+    return [text for _, text in sorted(found, key=lambda item: -item[0])]

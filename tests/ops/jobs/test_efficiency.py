@@ -1,0 +1,114 @@
+"""Where time went: processes, stragglers and costs out of rows whose times are known."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rlclinic.config import files
+from rlclinic.errors import NotFound
+from rlclinic.ops.jobs import efficiency
+from rlclinic.ops.jobs.audit import Caller
+from rlclinic.ops.jobs.models import Job, save
+from rlclinic.report.format import duration
+from rlclinic.runs import jobs
+from rlclinic.runs.record import Group
+from rlclinic.runs.store import Store
+from rlclinic.runs.writer import RunWriter
+from rlclinic.serve.cli.app import app
+
+BEGAN = 1.0e9
+PHASES = {"time/env": 0.5, "time/act": 0.1, "time/learn": 0.2, "time/eval": 0.0, "time/write": 0.1}
+COLUMNS = ["time", "total_timesteps", "epoch", "total_episodes", *PHASES]
+
+
+def record(root: Path, *runs: tuple[int, float, int], solved: int = 0, state: str = "finished") -> Group:
+    """A group of runs, each with (process, seconds after the first, rows of one second)."""
+    config = files.load("CartPole-v1:ppo_zoo", ["run.max_env_steps=10240"]).config
+    group = Store(root).create_group([config.model_copy(update={"seed": seed}) for seed in range(len(runs))])
+    for place, (run, (process, after, rows)) in enumerate(zip(group.runs, runs, strict=True)):
+        with RunWriter(run.path, COLUMNS) as writer:
+            for row in range(rows):
+                writer.row(
+                    {
+                        "time": BEGAN + after + row + 0.9,
+                        "total_timesteps": 100 * (row + 1),
+                        "epoch": row + 1,
+                        "total_episodes": row,
+                        **PHASES,
+                    }
+                )
+            writer.status(state, 100 * rows, **({"threshold_reached_at": 100} if place < solved else {}))
+        file = run.path / "status.json"
+        known = json.loads(file.read_text())
+        file.write_text(json.dumps({**known, "pid": 100 + process, "process_started": 1, "host": "node", "started": BEGAN + after}))
+    return Group(group.path)
+
+
+def test_members_of_a_process_share_its_time_and_a_straggler_is_named(tmp_path: Path) -> None:
+    group = record(tmp_path, (0, 0, 10), (0, 0, 4), (1, 0, 10), (2, 0, 20), solved=2)
+    found = efficiency.report_efficiency(group.id, tmp_path)
+    assert [one.runs for one in found.processes] == [[group.runs[0].id, group.runs[1].id], [group.runs[2].id], [group.runs[3].id]]
+    assert [round(one.seconds, 1) for one in found.processes] == [9.9, 9.9, 19.9]
+    assert [one.straggles for one in found.processes] == [False, False, True]
+    assert (found.places, found.ended, found.waited_seconds) == (3, True, None)
+    assert found.process_seconds == pytest.approx(39.7)
+    assert found.idle_share == pytest.approx(1 - 39.7 / (3 * 19.9))
+    assert found.communication_share == pytest.approx(0.1, rel=0.02)
+    assert sum(found.phases.values()) == pytest.approx(1.0)
+    assert found.phases["env"] == pytest.approx(0.5, rel=0.02)
+    assert (found.solved, found.env_steps) == (2, 4_400)
+    assert found.process_seconds_per_solved_run == pytest.approx(39.7 / 2)
+    assert found.with_one_more_place_seconds is None
+    (said,) = [text for text in found.findings if group.runs[3].id in text]
+    assert f"for {duration(10.0)} after" in said
+
+
+def test_one_place_more_is_worth_what_its_processes_would_wait_less(tmp_path: Path) -> None:
+    group = record(tmp_path, (0, 0, 10), (1, 10, 10), (2, 20, 10), (3, 30, 10))
+    found = efficiency.report_efficiency(group.id, tmp_path)
+    assert (found.places, found.idle_share) == (1, pytest.approx(0.0, abs=0.02))
+    assert found.with_one_more_place_seconds == pytest.approx(found.wall_seconds / 2, rel=0.02)
+    assert any("one place more" in text for text in found.findings)
+    assert found.process_seconds_per_solved_run is None
+
+
+def test_a_job_says_how_long_it_waited_and_is_asked_by_its_own_name(tmp_path: Path) -> None:
+    group = record(tmp_path, (0, 0, 5), state="running")
+    store = Store(tmp_path)
+    job = Job(
+        id=jobs.reserve(store), kind="training", state="finished", by=Caller(), digest="d", request={}, created=BEGAN - 90, refers=group.id
+    )
+    save(store, job)
+    found = efficiency.report_efficiency(job.id, tmp_path)
+    assert found.waited_seconds == pytest.approx(90.0)
+    assert efficiency.report_efficiency("@last", tmp_path).waited_seconds == pytest.approx(90.0)
+    assert any("in the queue" in text for text in found.findings)
+
+
+def test_what_has_no_rows_says_so(tmp_path: Path) -> None:
+    config = files.load("CartPole-v1:ppo_zoo").config
+    group = Store(tmp_path).create_group([config])
+    with pytest.raises(NotFound, match="not recorded a row"):
+        efficiency.report_efficiency(group.id, tmp_path)
+
+
+@pytest.mark.parametrize(("lengths", "places", "seconds"), [([3, 3, 3], 1, 9), ([3, 3, 3], 2, 6), ([1, 5, 1], 2, 5), ([2], 4, 2)])
+def test_processes_begin_as_soon_as_a_place_is_free(lengths: list[float], places: int, seconds: float) -> None:
+    assert efficiency.schedule(lengths, places) == seconds
+
+
+def test_one_that_begins_when_another_ends_takes_its_place() -> None:
+    spans = [efficiency.Span(0.0, 1.0, {}), efficiency.Span(1.0, 2.0, {}), efficiency.Span(0.5, 0.6, {})]
+    assert efficiency.count_at_once(spans) == 2
+
+
+def test_the_command_says_it_in_words(tmp_path: Path) -> None:
+    group = record(tmp_path, (0, 0, 10), (1, 0, 10), (2, 0, 30), solved=1)
+    said = CliRunner().invoke(app, ["efficiency", group.id, "--runs-dir", str(tmp_path)])
+    assert said.exit_code == 0, said.output
+    assert "straggles" in said.output
+    assert "1 of 3 runs" in said.output
+    told = CliRunner().invoke(app, ["efficiency", "--runs-dir", str(tmp_path), "--json"])
+    assert json.loads(told.stdout)["places"] == 3
