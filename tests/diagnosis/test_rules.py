@@ -99,14 +99,13 @@ def test_what_a_rule_says_is_a_sentence_with_numbers_and_remedies_that_can_be_ty
                 set_values(config, [remedy.override])
 
 
-@pytest.mark.parametrize("id", sorted(RULES))
-def test_a_rule_is_documented(id: str) -> None:
-    each = RULES[id]
-    assert each.title.endswith(".")
-    assert "## Why it hurts" in each.doc
-    assert "## When it is fine" in each.doc
-    assert each.cites
-    assert re.fullmatch(r"[a-z][a-z0-9-]+", each.name)
+def test_a_rule_is_documented() -> None:
+    for id, rule in RULES.items():
+        assert rule.title.endswith("."), id
+        assert "## Why it hurts" in rule.doc, id
+        assert "## When it is fine" in rule.doc, id
+        assert rule.cites, id
+        assert re.fullmatch(r"[a-z][a-z0-9-]+", rule.name), id
 
 
 def test_rules_are_found_by_id_and_by_name_and_the_nearest_is_offered() -> None:

@@ -1,11 +1,13 @@
 """Every next action that the code can name: a command that the command line takes, and where agents have it, a call that a tool takes."""
 
 import ast
+import shlex
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import typer
 
@@ -20,7 +22,7 @@ KINDS = ("optimize", "sensitivity")
 """What the name of a study stands for."""
 
 
-def written() -> Iterator[tuple[str, Action]]:
+def find_actions() -> Iterator[tuple[str, Action]]:
     """Each `Action(…)` of the source, with something put in for what is computed."""
     root = Path(rlclinic.__file__).parent
     for path in sorted(root.rglob("*.py")):
@@ -54,35 +56,38 @@ def tools() -> dict[str, Any]:
     return ran(listed)
 
 
-ACTIONS = dict(written())
+@pytest.fixture(scope="module")
+def actions() -> list[tuple[str, Action]]:
+    """Actions with where they stand."""
+    return list(find_actions())
 
 
-def test_the_source_was_found() -> None:
-    assert len(ACTIONS) > 60
+def test_the_source_was_found(actions: list[tuple[str, Action]]) -> None:
+    assert len({place for place, _ in actions}) > 60
 
 
-@pytest.mark.parametrize("place", ACTIONS)
-def test_a_next_action_is_a_command_that_can_be_typed(place: str) -> None:
-    import shlex
+def test_a_next_action_is_a_command_that_can_be_typed(actions: list[tuple[str, Action]]) -> None:
+    whole: Any = typer.main.get_command(app)
+    for place, action in actions:
+        command = whole
+        words = ["1" if word == "N" else word for word in shlex.split(action)[1:]]
+        while hasattr(command, "commands") and words and words[0] in command.commands:
+            command = command.commands[words.pop(0)]
+        try:
+            context = command.make_context("rlclinic", words)
+        except click.ClickException as error:
+            pytest.fail(f"{place}: {action}: {error.format_message()}")
+        assert context.command is command, place
+        assert not action.names or any(parameter.param_type_name == "argument" for parameter in command.params), place
 
-    command: Any = typer.main.get_command(app)
-    words = ["1" if word == "N" else word for word in shlex.split(ACTIONS[place])[1:]]
-    while hasattr(command, "commands") and words and words[0] in command.commands:
-        command = command.commands[words.pop(0)]
-    context = command.make_context("rlclinic", words)
-    assert context.command is command
-    if not ACTIONS[place].names:
-        return
-    assert any(parameter.param_type_name == "argument" for parameter in command.params)
 
-
-@pytest.mark.parametrize("place", ACTIONS)
-def test_a_next_action_that_agents_have_is_a_call_that_its_tool_takes(place: str) -> None:
-    found = find_call(ACTIONS[place])
-    if found is not None:
-        name, arguments = found
-        schema = tools()[name]
-        assert set(schema.get("required", [])) <= arguments.keys() <= schema["properties"].keys()
+def test_a_next_action_that_agents_have_is_a_call_that_its_tool_takes(actions: list[tuple[str, Action]]) -> None:
+    for place, action in actions:
+        call = find_call(action)
+        if call is not None:
+            name, arguments = call
+            schema = tools()[name]
+            assert set(schema.get("required", [])) <= arguments.keys() <= schema["properties"].keys(), place
 
 
 def test_a_call_keeps_what_it_is_about_and_refuses_what_its_tool_does_not_have() -> None:

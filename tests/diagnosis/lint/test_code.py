@@ -50,12 +50,12 @@ def test_no_check_is_loud_about_a_right_example(id: str) -> None:
     assert [f"{finding.rule}: {finding.text}" for finding in found] == []
 
 
-@pytest.mark.parametrize("each", checks.checks(), ids=lambda each: each.id)
-def test_a_check_is_documented(each: checks.Check) -> None:
-    assert each.title.endswith(".")
-    assert len(each.why) > 30
-    assert each.fix
-    assert each.cites
+def test_a_check_is_documented() -> None:
+    for check in checks.checks():
+        assert check.title.endswith("."), check.id
+        assert len(check.why) > 30, check.id
+        assert check.fix, check.id
+        assert check.cites, check.id
 
 
 def test_ids_and_names_are_used_once_by_checks_and_rules_together() -> None:
