@@ -47,6 +47,7 @@ TITLES = {
     "imitation": "Does imitation learn from few labels?",
     "offline": "What is learned from recorded data, and what going online costs",
     "tasks": "Exploration and rewards",
+    "curriculum": "Curricula",
     "attack": "Attacks, strangers' files and kills",
     "lint": "Does the linter of scripts find what people write?",
     "reward_gaming": "Are rewards that can be farmed found?",
