@@ -46,6 +46,7 @@ TITLES = {
     "data_check": "How long a look at recorded data takes",
     "imitation": "Does imitation learn from few labels?",
     "offline": "What is learned from recorded data, and what going online costs",
+    "off_policy_evaluation": "Are policies ranked without playing them?",
     "tasks": "Exploration and rewards",
     "curriculum": "Curricula",
     "attack": "Attacks, strangers' files and kills",
@@ -143,9 +144,7 @@ def section(name: str, result: dict[str, Any]) -> list[str]:
         "",
         f"`{origin['command']}` · {origin['date']} · commit {origin['commit']} · {origin['cpu']} · Python {origin['python']} · {versions}"
         + (f" · against {peers}" if peers else ""),
-        "",
         *TABLES.get(name, table)(result["rows"]),
-        "",
     ]
 
 

@@ -46,23 +46,25 @@ def effective_size(weight: Floats) -> Floats:
 def weighted(steps: Steps, gamma: float, seed: int = 0) -> Estimate:
     """Weighted importance sampling (Precup et al. 2000): sum_i w_i G_i / sum_i w_i over whole episodes."""
     total = steps.log_ratio.sum(1)
-    weight = np.exp(total - total.max())
     earned = steps.reward @ gamma ** np.arange(steps.reward.shape[1])
     return _resample(
-        lambda chosen: float(np.average(earned[chosen], weights=weight[chosen])), len(weight), float(effective_size(weight)), seed
+        lambda chosen: float(np.average(earned[chosen], weights=_weigh(total[chosen]))),
+        len(total),
+        float(effective_size(_weigh(total))),
+        seed,
     )
 
 
 def per_decision(steps: Steps, gamma: float, seed: int = 0) -> Estimate:
     """Per-decision importance sampling, weights normalized at every step: a reward is weighed by what led to it, not by what came after."""
-    weight = _weights(steps)
+    logs = np.cumsum(steps.log_ratio, 1)
     discounted = steps.reward * gamma ** np.arange(steps.reward.shape[1])
 
     def estimate(chosen: NDArray[np.int64]) -> float:
-        own = weight[chosen]
+        own = _weigh(logs[chosen])
         return float(((own / own.sum(0)) * discounted[chosen]).sum())
 
-    return _resample(estimate, len(weight), _least_effective(weight, gamma), seed)
+    return _resample(estimate, len(logs), _least_effective(_weigh(logs), gamma), seed)
 
 
 def doubly_robust(steps: Steps, q: Floats, value: Floats, next_value: Floats, gamma: float, seed: int = 0) -> Estimate:
@@ -70,20 +72,19 @@ def doubly_robust(steps: Steps, q: Floats, value: Floats, next_value: Floats, ga
 
     q and value [E, T]: Q(s, a) and V(s) of the policy at recorded steps; next_value: V(s') with 0 behind a terminal state.
     """
-    weight = _weights(steps)
+    logs = np.cumsum(steps.log_ratio, 1)
     surprise = (steps.reward + gamma * next_value - q) * steps.going * gamma ** np.arange(steps.reward.shape[1])
 
     def estimate(chosen: NDArray[np.int64]) -> float:
-        own = weight[chosen]
+        own = _weigh(logs[chosen])
         return float(value[chosen, 0].mean() + ((own / own.sum(0)) * surprise[chosen]).sum())
 
-    return _resample(estimate, len(weight), _least_effective(weight, gamma), seed)
+    return _resample(estimate, len(logs), _least_effective(_weigh(logs), gamma), seed)
 
 
-def _weights(steps: Steps) -> Floats:
-    """The product of ratios up to every step, [E, T], each step's by its largest; behind an end they stay."""
-    running = np.cumsum(steps.log_ratio, 1)
-    found: Floats = np.exp(running - running.max(0))
+def _weigh(logs: Floats) -> Floats:
+    """Weights by their logarithms over the first axis, the largest 1: among resampled episodes, too, or all could vanish at once."""
+    found: Floats = np.exp(logs - logs.max(0))
     return found
 
 

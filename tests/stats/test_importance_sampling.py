@@ -53,3 +53,15 @@ def test_a_policy_unlike_the_recorded_one_leaves_too_few_episodes() -> None:
     paths = Steps(draw.normal(size=(100, 50)), draw.normal(0, 1.0, (100, 50)), np.ones((100, 50), bool))
     assert weighted(paths, 0.99).effective < FEWEST
     assert effective_size(np.array([1.0, 1.0, 0.0, 0.0])) == pytest.approx(2.0)
+
+
+def test_resampled_episodes_that_are_all_next_to_impossible_still_have_weights() -> None:
+    # One episode is e^2000 times as likely as the others: whoever draws without it must not divide by nothing.
+    logs = np.zeros((12, 3))
+    logs[0] = 2_000 / 3
+    steps = Steps(np.ones((12, 3)), logs, np.ones((12, 3), bool))
+    nothing = np.zeros((12, 3))
+    for estimate in (weighted(steps, 1.0), per_decision(steps, 1.0), doubly_robust(steps, nothing, nothing, nothing, 1.0)):
+        assert estimate.value == pytest.approx(3.0)
+        assert (estimate.low, estimate.high) == pytest.approx((3.0, 3.0))
+        assert estimate.effective == pytest.approx(1.0)
