@@ -144,7 +144,9 @@ def section(name: str, result: dict[str, Any]) -> list[str]:
         "",
         f"`{origin['command']}` · {origin['date']} · commit {origin['commit']} · {origin['cpu']} · Python {origin['python']} · {versions}"
         + (f" · against {peers}" if peers else ""),
+        "",
         *TABLES.get(name, table)(result["rows"]),
+        "",
     ]
 
 
