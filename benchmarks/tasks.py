@@ -196,6 +196,8 @@ def main() -> None:
         sum(at is not None for at in plain),
         "higher",
     )
+    luck = reach("DeepSea-v0:ppo", 100_000, seeds)
+    add(f"DeepSea-10, plain PPO: seeds of {seeds} that find it in 10,000 dives", "", sum(at is not None for at in luck), "higher")
     repeats, steps = (1, 4_096) if quick else (3, 16_384)
     add("counts: more processor time, PPO CartPole, 8 seeds", "%", measure_cost(repeats, steps, "bonus.kind=count"), "lower", 3.0, 1.0)
     alone = measure_cost(repeats, steps, "bonus.kind=count", "bonus.value_head=shared")

@@ -230,6 +230,14 @@ OPERATIONS: Final = (
         request="diagnose.requests.CurriculumRequest",
     ),
     Operation(
+        "tasks.reward.balance_reward",
+        "read",
+        "reward balance",
+        http=("GET /groups/{group}/reward-balance",),
+        absent={"mcp": "an agent with a terminal types it"},
+        request="diagnose.requests.RewardBalanceRequest",
+    ),
+    Operation(
         "tasks.reward.check_reward",
         "read",
         "reward check",

@@ -396,6 +396,44 @@ class RewardReport(Result):
     remarks: list[RewardRemark]
 
 
+class BalancedTerm(ResultPart):
+    """One term of a reward over training: medians over runs."""
+
+    name: str
+    first_share: float | None
+    """Of the sizes of all terms, in the first fifth of training."""
+    last_share: float | None
+    """The same in the last fifth."""
+    first_return: float | None
+    """What it added up to in an episode, in the first fifth."""
+    last_return: float | None
+    with_truth: float | None
+    """Rank correlation with success over training; None: not logged, or one of them never changes."""
+
+
+class TermConflict(ResultPart):
+    """Two terms of which one falls when the other rises."""
+
+    first: str
+    second: str
+    correlation: float
+    start: int
+    """The env steps between which it is strongest."""
+    end: int
+
+
+class RewardBalanceReport(Result):
+    """Which terms of a reward decide what is learned."""
+
+    target: str
+    verdict: Literal["AGAINST THE TASK", "ONE TERM DECIDES", "CONFLICT", "BALANCED", "NOT ASSESSABLE"]
+    reason: str
+    truth: str | None
+    """The column that says what is wanted; None: not logged."""
+    terms: list[BalancedTerm]
+    conflicts: list[TermConflict]
+
+
 class DataReport(Result):
     """What is in recorded data, and what is wrong with it."""
 

@@ -4,11 +4,18 @@ from typing import Final
 
 from rlclinic.report.document import Block, Card, Commands, Rows, Table, Tone, Verdict
 from rlclinic.report.format import count, number, percent, plural
-from rlclinic.report.models import CurriculumReport, EnvironmentList, ExplorationReport, RewardReport
+from rlclinic.report.models import CurriculumReport, EnvironmentList, ExplorationReport, RewardBalanceReport, RewardReport
 
 FEW: Final = 3
 """Up to so many environments, what each is about is said as well."""
 VERDICTS: Final[dict[str, Tone]] = {"BOTTLENECK": "bad", "NOT": "good", "NOT ASSESSABLE": "note"}
+BALANCES: Final[dict[str, Tone]] = {
+    "AGAINST THE TASK": "bad",
+    "ONE TERM DECIDES": "warn",
+    "CONFLICT": "warn",
+    "BALANCED": "good",
+    "NOT ASSESSABLE": "note",
+}
 LEVELS: Final[dict[str, Tone]] = {"error": "bad", "warning": "warn", "note": "note"}
 
 
@@ -104,3 +111,34 @@ def describe_reward(report: RewardReport) -> list[Block]:
         Card(remark.level, remark.name, [("what", remark.what), ("do", remark.do)], tone=LEVELS[remark.level]) for remark in report.remarks
     ]
     return [*blocks, *cards]
+
+
+def describe_reward_balance(report: RewardBalanceReport) -> list[Block]:
+    """The verdict, each term over training, and which of them pull against each other."""
+
+    def share(value: float | None) -> str:
+        return "" if value is None else percent(value)
+
+    verdict = Verdict(report.verdict, "", BALANCES[report.verdict])
+    blocks: list[Block] = [verdict, Rows([("balance", report.reason), ("the task", report.truth or "no success was logged")], 12)]
+    if report.terms:
+        cells = [
+            [
+                term.name,
+                share(term.first_share),
+                share(term.last_share),
+                number(term.first_return),
+                number(term.last_return),
+                number(term.with_truth, 2),
+            ]
+            for term in report.terms
+        ]
+        heads = ["term", ">share at first", ">share at the end", ">return at first", ">return at the end", ">with success"]
+        blocks.append(Table(heads, cells))
+    if report.conflicts:
+        rows = [
+            [f"{pair.first} and {pair.second}", number(pair.correlation, 2), f"{count(pair.start)} to {count(pair.end)}"]
+            for pair in report.conflicts
+        ]
+        blocks.append(Table(["pull against each other", ">correlation", "strongest in env steps"], rows))
+    return blocks

@@ -92,6 +92,15 @@ class CurriculumRequest(Request):
     """A group or a run."""
 
 
+class RewardBalanceRequest(Request):
+    """Say which terms of a reward decided what runs learned, and which pull against each other or the task."""
+
+    target: Annotated[str, Cli(argument=True, complete="run", help="A group (@last), a run, or another framework's folder or file.")] = (
+        "@last"
+    )
+    """A group, a run, or another framework's folder or file."""
+
+
 class RewardCheckRequest(Request):
     """Say what an environment's reward pays for, and whether its shaping changes what is best. Its code is run."""
 

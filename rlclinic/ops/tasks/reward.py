@@ -1,16 +1,20 @@
-"""`reward check`: what an environment's reward pays for. Imports Gymnasium when it is asked to, and runs the environment's code."""
+"""What a reward pays for: `reward check` of an environment (imports Gymnasium and runs its code), `reward balance` of runs."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rlclinic import trust
+from rlclinic.actions import Action
+from rlclinic.diagnosis import reward_balance
 from rlclinic.errors import UsageError, nearest
+from rlclinic.ops.diagnose.diagnose import read
 from rlclinic.ops.diagnose.requests import RewardCheckRequest
-from rlclinic.report.models import RewardRemark, RewardReport, RewardTerm
+from rlclinic.report.models import BalancedTerm, RewardBalanceReport, RewardRemark, RewardReport, RewardTerm, TermConflict
 
 
 def check_reward(request: RewardCheckRequest, env_args: Mapping[str, Any] | None = None) -> RewardReport:
@@ -51,4 +55,35 @@ def check_reward(request: RewardCheckRequest, env_args: Mapping[str, Any] | None
         scale_max=found.scale[1],
         terms=terms,
         remarks=[RewardRemark(**asdict(remark)) for remark in found.remarks],
+    )
+
+
+def balance_reward(target: str = "@last", runs_dir: Path = Path("runs")) -> RewardBalanceReport:
+    """Weigh the terms that a group, a run, or another framework's folder or file has logged."""
+    owner, groups = read(target, runs_dir, None, None, ())
+    if not groups or not groups[0]:
+        raise UsageError(f"{target} has no runs that could be read.\n  There is nothing to weigh.\n  Try: ", Action("runs list"))
+    balance = reward_balance.weigh(groups[0])
+
+    def known(value: float) -> float | None:
+        return None if math.isnan(value) else value
+
+    terms = [
+        BalancedTerm(
+            name=term.name,
+            first_share=known(term.share[0]),
+            last_share=known(term.share[1]),
+            first_return=known(term.returns[0]),
+            last_return=known(term.returns[1]),
+            with_truth=term.with_truth,
+        )
+        for term in balance.terms
+    ]
+    return RewardBalanceReport(
+        target=owner.id if owner is not None else target,
+        verdict=balance.verdict,
+        reason=balance.reason,
+        truth=balance.truth,
+        terms=terms,
+        conflicts=[TermConflict(**asdict(conflict)) for conflict in balance.conflicts],
     )

@@ -1,4 +1,4 @@
-"""`rlclinic reward …`: what an environment's reward pays for."""
+"""`rlclinic reward …`: what a reward pays for, in an environment and in runs."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ import typer
 from rlclinic.serve.cli import options
 
 if TYPE_CHECKING:
-    from rlclinic.ops.diagnose.requests import RewardCheckRequest
+    from rlclinic.ops.diagnose.requests import RewardBalanceRequest, RewardCheckRequest
 
 UNSOUND = 5
 
@@ -16,9 +16,8 @@ app = typer.Typer(help="Check what a reward pays for.", no_args_is_help=True)
 
 def register(root: typer.Typer) -> None:
     """Add the commands to the command line."""
-    options.command(app, requests="diagnose.requests")(check)
-    # With one command alone, typer would leave its name out.
-    app.callback()(lambda: None)
+    for handler in (check, balance):
+        options.command(app, requests="diagnose.requests")(handler)
     root.add_typer(app, name="reward")
 
 
@@ -33,3 +32,13 @@ def check(request: "RewardCheckRequest", as_json: options.Json = False) -> None:
     console.print_json(report) if as_json else results.print_reward(report)
     if any(remark.level == "error" for remark in report.remarks):
         raise typer.Exit(UNSOUND)
+
+
+def balance(request: "RewardBalanceRequest", as_json: options.Json = False) -> None:
+    """Say which terms of a reward decided what runs learned, and which pull against each other or the task."""
+    from rlclinic.ops.tasks.reward import balance_reward
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import results
+
+    report = balance_reward(**request.arguments, runs_dir=request.runs_dir)
+    console.print_json(report) if as_json else results.print_reward_balance(report)

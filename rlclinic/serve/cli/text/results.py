@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         PolicyEvaluation,
         Removed,
         Requested,
+        RewardBalanceReport,
         RewardReport,
         RunInfo,
         RunList,
@@ -278,6 +279,13 @@ def print_reward(report: "RewardReport") -> None:
     from rlclinic.report import tasks
 
     terminal.show(tasks.describe_reward(report))
+
+
+def print_reward_balance(report: "RewardBalanceReport") -> None:
+    """`reward balance`."""
+    from rlclinic.report import tasks
+
+    terminal.show(tasks.describe_reward_balance(report))
 
 
 def print_data(report: "DataReport") -> None:

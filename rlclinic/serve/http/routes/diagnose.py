@@ -19,10 +19,10 @@ from rlclinic.ops.diagnose.rules import RuleList, RulePage
 from rlclinic.ops.runs import environments
 from rlclinic.ops.runs.ranking import RankedGroup
 from rlclinic.ops.runs.requests import ConfigRequest, ExportZipRequest
-from rlclinic.ops.tasks import curriculum, explore
+from rlclinic.ops.tasks import curriculum, explore, reward
 from rlclinic.report.ask import AskAnswer
 from rlclinic.report.guide import GuideList, GuidePage
-from rlclinic.report.models import ConfigView, CurriculumReport, DiagnosisReport, ExplorationReport, Result
+from rlclinic.report.models import ConfigView, CurriculumReport, DiagnosisReport, ExplorationReport, Result, RewardBalanceReport
 from rlclinic.report.prescription import Prescriptions
 from rlclinic.runs import fingerprint
 from rlclinic.runs.history import of_run
@@ -132,6 +132,13 @@ async def get_curriculum(request: Request, here: Here, group: Named) -> Response
     """Which stages the group went through, how it left them, and what it still can do."""
     owner = find_group(here, group)
     return await answer_from_cache(request, here, owner, ("curriculum",), lambda: curriculum.show_curriculum(owner.id, here.root))
+
+
+@router.get("/groups/{group}/reward-balance", response_model=RewardBalanceReport, tags=["diagnosis"])
+async def get_reward_balance(request: Request, here: Here, group: Named) -> Response:
+    """Which terms of the reward decided what was learned, and which pull against each other or the task."""
+    owner = find_group(here, group)
+    return await answer_from_cache(request, here, owner, ("reward-balance",), lambda: reward.balance_reward(owner.id, here.root))
 
 
 @router.get("/history", response_model=EnvironmentHistory, tags=["groups"])
