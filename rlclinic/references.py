@@ -361,6 +361,14 @@ _ALL: Final = (
         "https://dl.acm.org/doi/10.5555/645528.657613",
     ),
     Reference(
+        "narvekar2020curriculum",
+        "S. Narvekar, B. Peng, M. Leonetti, J. Sinapov, M. E. Taylor, P. Stone",
+        2020,
+        "Curriculum Learning for Reinforcement Learning Domains: A Framework and Survey",
+        "JMLR 21",
+        "https://arxiv.org/abs/2003.04960",
+    ),
+    Reference(
         "ross2011dagger",
         "S. Ross, G. J. Gordon, J. A. Bagnell",
         2011,

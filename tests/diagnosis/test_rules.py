@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlclinic.config import files, set_values
+from rlclinic.config import CurriculumConfig, files, set_values
 from rlclinic.diagnosis import engine, explanation, registry
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
@@ -87,6 +87,8 @@ def test_what_a_rule_says_is_a_sentence_with_numbers_and_remedies_that_can_be_ty
     learner = bad(id)[0].algo
     if learner not in ("ppo", "a2c", "reinforce", None):
         config = set_values(config, [f"algo.name={learner}"])
+    if (stages := bad(id)[0].settings.get("curriculum.stages")) is not None:
+        config = config.model_copy(update={"curriculum": CurriculumConfig(stages=stages)})
     for finding in found:
         assert finding.text
         assert "nan" not in re.split(r"\W+", finding.text.lower())

@@ -1,21 +1,27 @@
-"""Success, where the environment reports it: a reward that is gamed, one that pulls the other way, a goal that is never met."""
+"""Success, where the environment reports it: a reward that is gamed, a goal that is never met, stages of a curriculum that go wrong."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN, EVAL_SUCCESS, RETURN, SUCCESS
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import advice, cause, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import advice, cause, change, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect
 from rlclinic.diagnosis.signals.resampling import Signal
+from rlclinic.runs.history import History
 
 RARE = 0.1
 """A success rate that counts as none."""
 LITTLE = 0.05
 """Of the way to the threshold: a return that rises by less only learned what trying costs."""
+STAGE = "train/curriculum/stage"
+ESCAPES = "train/curriculum/escapes"
+FAR = 0.25
+"""Success so far apart is no accident of a few episodes."""
 
 cause(
     "reward-gamed",
@@ -172,3 +178,207 @@ def success_never_seen(case: Case) -> Iterator[Finding]:
     text = "no episode succeeded, in training or in evaluation"
     fix = advice("can the goal be met at all? Linting the environment tries; starts nearer to it or longer episodes help", "> 30 %")
     yield Finding(strength=0.8, text=text, evidence=(evidence(rates[0].name, text, *case.span, best=0.0),), remedies=(fix,))
+
+
+# ── stages of a curriculum: runs without one are not asked ──
+
+
+def _stages(case: Case) -> list[dict[str, object]]:
+    """The stages as the settings have them; empty where there are none, or tasks are chosen among all."""
+    settings = case.history.settings
+    stages = settings.get("curriculum.stages")
+    if not len(case.signal(STAGE)) or settings.get("curriculum.kind", "stages") != "stages" or not isinstance(stages, list | tuple):
+        return []
+    return [dict(stage) for stage in stages]
+
+
+def _threshold(stage: dict[str, object]) -> float:
+    found = stage.get("success_threshold", 0.8)
+    return float(found) if isinstance(found, int | float) else 0.8
+
+
+def _name(stages: list[dict[str, object]], number: int) -> str:
+    return f"stage {number} ({stages[number - 1].get('name', '')})"
+
+
+def _staged(series: dict[str, cases.Shape], **settings: object) -> History:
+    """A run of three stages that goes through them and can do all of them in the end, but for what is changed."""
+    usual: dict[str, cases.Shape] = {
+        STAGE: lambda share: 1.0 + np.floor(np.minimum(share * 4, 2.0)),
+        ESCAPES: 0.0,
+        "train/curriculum/promotions": lambda share: np.floor(np.minimum(share * 4, 2.0)),
+        "train/curriculum/demotions": 0.0,
+        "train/curriculum/target_share": lambda share: np.maximum(share - 0.5, 0.0),
+        "train/stage/1/success_rate": lambda share: np.minimum(0.5 + 3 * share, 1.0),
+        "train/stage/2/success_rate": lambda share: np.minimum(0.2 + 1.6 * share, 0.95),
+        "val/stage/1/success_rate": lambda share: np.minimum(0.5 + 3 * share, 1.0),
+        "val/stage/2/success_rate": lambda share: np.minimum(0.2 + 1.6 * share, 0.95),
+        "val/stage/3/success_rate": lambda share: 0.7 * share,
+    }
+    stages = [{"name": name, "env": {"size": size}, "success_threshold": 0.8} for name, size in (("small", 5), ("medium", 7), ("large", 9))]
+    known = {"curriculum.kind": "stages", "curriculum.stages": stages, "curriculum.rehearsal": 0.15, **settings}
+    return cases.unsolved({**usual, **series}, settings=known)
+
+
+@rule(
+    "SUC201",
+    severity=Severity.HIGH,
+    needs=[(EVAL_RETURN, RETURN)],
+    cites=["narvekar2020curriculum"],
+    bad=lambda: _staged({ESCAPES: lambda share: (share > 0.6).astype(float)}),
+    good=[lambda: _staged({}), lambda: cases.unsolved()],
+)
+def a_stage_was_never_mastered(case: Case) -> Iterator[Finding]:
+    """A stage was left after too long, or the run ended in it, without being mastered.
+
+    ## Why it hurts
+    What the later stages build on is missing, and the steps were spent where nothing more was learned.
+
+    ## When it is fine
+    A threshold that no policy reaches in that stage: the run goes on with what there is.
+    """
+    stages = _stages(case)
+    if not stages or case.is_early:
+        return
+    stage, escapes = case.signal(STAGE), case.signal(ESCAPES)
+    here = int(stage.last)
+    stuck = float((stage.values == here).mean()) if here < len(stages) else 0.0
+    if len(escapes) and escapes.last >= 1:
+        rise = escapes.steps[int(np.argmax(escapes.values >= 1))]
+        left = int(stage.values[max(int(np.searchsorted(stage.steps, rise)) - 1, 0)])
+        text = f"{_name(stages, left)} was left after too long at env step {rise:.0f} although it was not mastered"
+        strength = 0.9
+    elif stuck >= 0.5:
+        text = f"the run spent {percent(stuck)} of its steps in {_name(stages, here)} and ended there"
+        strength = grade(stuck, 0.4, 0.7)
+    else:
+        return
+    fix = advice("put a stage between it and the one before, or lower its success_threshold to what is reached there", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(STAGE, text, *case.span, stage=stage.last),), remedies=(fix,))
+
+
+@rule(
+    "SUC202",
+    severity=Severity.MEDIUM,
+    needs=[(EVAL_RETURN, RETURN)],
+    cites=["narvekar2020curriculum"],
+    bad=lambda: _staged({"train/stage/1/success_rate": 0.45}),
+    good=[lambda: _staged({}), lambda: _staged({"train/stage/1/success_rate": lambda share: np.where(share < 0.6, 0.9, 0.3)})],
+)
+def promoted_by_luck(case: Case) -> Iterator[Finding]:
+    """A stage was left as mastered, and right after that its success is far below its threshold.
+
+    ## Why it hurts
+    The next stage asks for what is not there. Few episodes, or only those that end first, look better than they are.
+
+    ## When it is fine
+    A stage that is hardly rehearsed: a few episodes say little.
+    """
+    stages, stage, promoted = _stages(case), case.signal(STAGE), case.signal("train/curriculum/promotions")
+    for number in range(1, len(stages)):
+        success = case.signal(f"train/stage/{number}/success_rate")
+        later = np.flatnonzero(stage.values > number)
+        if not len(later) or not len(success) or not len(promoted) or promoted.last < number:
+            continue
+        left = float(stage.steps[later[0]])
+        soon = success.between(left, left + 0.1 * float(stage.steps[-1]))
+        missed = _threshold(stages[number - 1]) - soon.median if len(soon) >= 2 else 0.0
+        if missed < FAR:
+            continue
+        text = f"{_name(stages, number)} was left as mastered, and {percent(soon.median)} of its episodes succeed right after"
+        window = case.history.settings.get("curriculum.window", 100)
+        wider = 2 * int(window) if isinstance(window, int | float) else 200
+        fix = change(case, "curriculum.window", min(wider, 1000), "take success over more episodes", "10-30 %")
+        proof = evidence(success.name, text, left, *case.span[1:], success=soon.median)
+        yield Finding(strength=grade(missed, 0.15, 0.35), text=text, evidence=(proof,), remedies=(fix,))
+        return
+
+
+@rule(
+    "SUC203",
+    severity=Severity.MEDIUM,
+    needs=[(EVAL_RETURN, RETURN)],
+    cites=["narvekar2020curriculum"],
+    bad=lambda: _staged({"val/stage/1/success_rate": lambda share: np.where(share < 0.6, 1.0, 0.2)}),
+    good=[lambda: _staged({}), lambda: _staged({"val/stage/1/success_rate": 0.2})],
+)
+def an_earlier_stage_is_forgotten(case: Case) -> Iterator[Finding]:
+    """An earlier stage could be done, and can no more.
+
+    ## Why it hurts
+    What the harder stages take for granted is unlearned while they are trained on; a policy that must do all of them does not.
+
+    ## When it is fine
+    Where only the task itself counts, and its success rises all the same.
+    """
+    stages = _stages(case)
+    for number in range(1, len(stages)):
+        success = case.signal(f"val/stage/{number}/success_rate")
+        if len(success) < 4 or success.top < _threshold(stages[number - 1]):
+            continue
+        now = success.share(0.8).median
+        if now > 0.6 * _threshold(stages[number - 1]) or success.top - now < FAR:
+            continue
+        text = f"{_name(stages, number)} succeeded in {percent(success.top)} of evaluation episodes, and in {percent(now)} in the end"
+        share = case.history.settings.get("curriculum.rehearsal", 0.15)
+        more = min(0.5, max(0.2, 2 * float(share))) if isinstance(share, int | float) else 0.3
+        fix = change(case, "curriculum.rehearsal", round(more, 3), "rehearse earlier stages more", "10-30 %")
+        proof = evidence(success.name, text, *case.span, best=success.top, last=now)
+        yield Finding(strength=grade(success.top - now, 0.2, 0.5), text=text, evidence=(proof,), remedies=(fix,))
+        return
+
+
+@rule(
+    "SUC204",
+    severity=Severity.MEDIUM,
+    needs=[(EVAL_RETURN, RETURN)],
+    cites=["narvekar2020curriculum"],
+    bad=lambda: _staged({"val/stage/1/success_rate": 0.3, "val/stage/2/success_rate": 0.9}),
+    good=[lambda: _staged({}), lambda: _staged({"val/stage/1/success_rate": lambda share: np.where(share < 0.6, 1.0, 0.2)})],
+)
+def stages_are_in_the_wrong_order(case: Case) -> Iterator[Finding]:
+    """A later stage is easier than an earlier one, all along.
+
+    ## Why it hurts
+    The run waits at the harder one, and what would have led there comes too late.
+
+    ## When it is fine
+    Stages that are different skills, not steps of one.
+    """
+    stages = _stages(case)
+    rates = [case.signal(f"val/stage/{number}/success_rate") for number in range(1, len(stages) + 1)]
+    for number, (easy, hard) in enumerate(pairwise(rates), 1):
+        if min(len(easy), len(hard)) < 4 or hard.top - easy.top < FAR or hard.median - easy.median < FAR:
+            continue
+        earlier, later = _name(stages, number), _name(stages, number + 1)
+        text = f"{later} succeeds in {percent(hard.median)}, and {earlier} before it in {percent(easy.median)}"
+        fix = advice("put the easier stage first: its evaluations say which one that is", "10-30 %")
+        proof = evidence(hard.name, text, *case.span, earlier=easy.median, later=hard.median)
+        yield Finding(strength=grade(hard.median - easy.median, 0.15, 0.4), text=text, evidence=(proof,), remedies=(fix,))
+        return
+
+
+@rule(
+    "SUC205",
+    severity=Severity.HIGH,
+    needs=[(EVAL_RETURN, RETURN)],
+    cites=["narvekar2020curriculum"],
+    bad=lambda: _staged({"train/curriculum/target_share": 0.0, STAGE: lambda share: 1.0 + (share > 0.5)}),
+    good=[lambda: _staged({}), lambda: cases.unsolved()],
+)
+def the_task_itself_is_never_trained_on(case: Case) -> Iterator[Finding]:
+    """The budget ends before the last stage has begun.
+
+    ## Why it hurts
+    Evaluations are on the task itself, which the policy has never met: its return says nothing about what training did.
+
+    ## When it is fine
+    Where one wants to know whether the easier stages are enough.
+    """
+    stages, share = _stages(case), case.signal("train/curriculum/target_share")
+    if not stages or not len(share) or share.last >= 0.02 or case.is_early:
+        return
+    here = int(case.signal(STAGE).last)
+    text = f"{percent(share.last)} of the episodes were of the task itself; the run ended in {_name(stages, here)}"
+    fix = change(case, "curriculum.escape_after", round(0.5 / len(stages), 3), "leave stages sooner, so that the task is met", "> 30 %")
+    yield Finding(strength=0.9, text=text, evidence=(evidence(share.name, text, *case.span, share=share.last),), remedies=(fix,))
