@@ -177,7 +177,7 @@ def test_a_fork_of_a_replay_algorithm_from_its_newest_checkpoint_repeats_the_ori
 
 @pytest.mark.parametrize(("kind", "task"), [*((kind, task) for kind in ALGOS for task in TASKS), *replay_cases()])
 def test_a_member_of_a_cohort_learns_as_it_would_alone(trained: Trained, tmp_path: Path, kind: str, task: str) -> None:
-    seeds = (2, 5, 6, 7) if task == "discrete" else (0, 1, 2)
+    seeds = (5, 2, 6, 7) if task == "discrete" else (0, 1, 2)
     together = train(tmp_path, [config_of(kind, task, seed) for seed in seeds], factory=factory_of(task))
     assert_same_run(together[seeds.index(2)], trained(kind, task, 2))
 
