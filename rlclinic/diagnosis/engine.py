@@ -88,7 +88,9 @@ def _diagnose(cases: Sequence[Case], rules: Sequence[Rule]) -> Diagnosis:
 
 def examine(each: Rule, cases: Sequence[Case]) -> RuleResult:
     """Put one rule to every run of a group (or to the group as a whole)."""
-    if each.causes and SAME_FOR_ALL.issuperset(each.causes) and any(case.solved_at is not None and not case.sick for case in cases):
+    # An invariant that broke is not: rewards that pay where they should cost pass every threshold.
+    refutable = bool(each.causes) and SAME_FOR_ALL.issuperset(each.causes) and not each.certain
+    if refutable and any(case.solved_at is not None and not case.sick for case in cases):
         return RuleResult(each, [], len(cases), [])
     if each.scope == "group":
         findings = [_complete(each, finding, finding.run) for finding in each.check(cases)]
