@@ -2,8 +2,9 @@
 
 python -m benchmarks.off_policy_evaluation
 
-The policies are checkpoints of two SAC runs on Pendulum while they learn, the data 40 episodes of a scripted expert with 70 % of the
-actions at random. The true return is the mean of 100 episodes. Policies that the evaluation refuses have no rank; how many is said.
+The policies are the last ones of eight SAC runs on Pendulum, four of 1,000 env steps and four of 3,500; the data is 40 episodes of a
+scripted expert with 70 % of the actions at random. The true return is the mean of 100 episodes. Policies that the evaluation refuses have
+no rank; how many is said.
 """
 
 import json
@@ -22,7 +23,7 @@ from rlclinic.training.__main__ import train_runs
 from rlclinic.training.data import collection, off_policy_evaluation
 
 COMMAND = "python -m benchmarks.off_policy_evaluation"
-EVERY, SEEDS, FQE_STEPS, EPISODES = 500, 2, 2_000, 40
+LENGTHS, SEEDS, FQE_STEPS, EPISODES = (1_000, 3_500), 4, 1_500, 40
 
 
 def record(place: Path) -> None:
@@ -40,27 +41,26 @@ def measure(place: Path, steps: int) -> list[dict[str, Any]]:
     if not data.exists():
         record(data)
     store = Store(place / "runs")
-    if not store.groups():
-        settings = [f"run.max_env_steps={4 * EVERY}", f"run.eval_every_env_steps={EVERY}", f"run.checkpoint_every_env_steps={EVERY}"]
-        config = load(f"{ENV}:sac", [*settings, "run.save_replay=false"]).config
+    for steps_taken in LENGTHS[len(store.groups()) :]:
+        settings = [f"run.max_env_steps={steps_taken}", f"run.eval_every_env_steps={steps_taken}", "run.save_replay=false"]
+        config = load(f"{ENV}:sac", settings).config
         train_runs(store.create_group([config.model_copy(update={"seed": seed}) for seed in range(SEEDS)]).runs)
     measured: list[dict[str, Any]] = json.loads(kept.read_text()) if kept.exists() else []
-    for run in store.groups()[0].runs:
-        for checkpoint in run.checkpoints:
-            name = f"{run.id}@{checkpoint.step}"
-            if any(row["policy"] == name for row in measured):
-                continue
-            actor = policy.load(run, str(checkpoint.step))
-            played = actor.make_envs(7, 20)
-            episodes = collection.record(played, actor.actor(20, deterministic=True, seed=0), 100, 0.0, 0)
-            true = float(np.mean([episode.rewards.sum() for episode in episodes]))
-            played.close()
-            values = off_policy_evaluation.evaluate(actor, str(data), steps)
-            estimate = values.estimates.get("fqe")
-            row = {"policy": name, "true": true, "fqe": None if estimate is None else estimate.value, "refused": values.refused.get("fqe")}
-            print(row, flush=True)
-            measured.append(row)
-            kept.write_text(json.dumps(measured))
+    for run in (run for group in store.groups() for run in group.runs):
+        name = f"{run.id}@{run.checkpoints[-1].step}"
+        if any(row["policy"] == name for row in measured):
+            continue
+        actor = policy.load(run, str(run.checkpoints[-1].step))
+        played = actor.make_envs(7, 20)
+        episodes = collection.record(played, actor.actor(20, deterministic=True, seed=0), 100, 0.0, 0)
+        true = float(np.mean([episode.rewards.sum() for episode in episodes]))
+        played.close()
+        values = off_policy_evaluation.evaluate(actor, str(data), steps)
+        estimate = values.estimates.get("fqe")
+        row = {"policy": name, "true": true, "fqe": None if estimate is None else estimate.value, "refused": values.refused.get("fqe")}
+        print(row, flush=True)
+        measured.append(row)
+        kept.write_text(json.dumps(measured))
     return measured
 
 
