@@ -12,6 +12,9 @@ from rlclinic.diagnosis.findings import RuledOut
 from rlclinic.diagnosis.registry import percent, say
 from rlclinic.diagnosis.signals import detect, measures
 
+GOES_UP: Final = 0.5
+"""Rank correlation of the return with time above which nobody would call it flat."""
+
 
 class Exclusion(NamedTuple):
     """A common explanation, the rules that would have found it, and the sentence that excludes it (None: cannot be said)."""
@@ -47,9 +50,10 @@ def _unlucky(cases: Sequence[Case]) -> str | None:
 
 def _steps(cases: Sequence[Case]) -> str | None:
     late = [case.signal(columns.RETURN).share(0.5) for case in cases if case.has(columns.RETURN)]
-    # A handful of rows has no trend: that it was not seen to rise says nothing.
+    # A handful of rows has no trend: that it was not seen to rise says nothing. Nor does the p-value of a running mean that goes up
+    # almost row by row: it resembles itself so much that no rise of it would be certain.
     slopes = [detect.trend(each) for each in late if len(each) >= detect.SHORTEST]
-    return "the return does not rise any more" if slopes and not any(slope.rising for slope in slopes) else None
+    return "the return does not rise any more" if slopes and not any(slope.rising or slope.tau > GOES_UP for slope in slopes) else None
 
 
 def _step_size(cases: Sequence[Case]) -> str | None:

@@ -144,3 +144,12 @@ def test_without_a_threshold_a_setting_beyond_all_reason_is_told_first_and_with_
     assert found.causes[0].severity.value == "medium"
     assert 0.4 < found.causes[0].probability < 0.6
     assert sum(cause.probability for cause in found.causes) == pytest.approx(1.0)
+
+
+def test_too_few_steps_are_not_ruled_out_by_a_smooth_curve_that_goes_up() -> None:
+    base = plain(unsolved())
+    returns = np.cumsum(np.arange(11.0, 71.0)) / np.arange(1, 61)
+    rising = {
+        name: replace(found, steps=np.linspace(1000, 9000, 60), values=returns) for name, found in base.series.items() if name == RETURN
+    }
+    assert "too few steps" not in {each.title for each in engine.diagnose([replace(base, series=rising)]).ruled_out}
