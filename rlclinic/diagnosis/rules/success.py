@@ -220,11 +220,21 @@ def _staged(series: dict[str, cases.Shape], **settings: object) -> History:
     return cases.unsolved({**usual, **series}, settings=known)
 
 
+cause(
+    "stage-not-mastered",
+    "a stage of the curriculum is too hard for what comes before it",
+    "fault of environment",
+    advice="put a stage between it and the one before, or lower its success_threshold",
+    explains="EVA802 BUD101 SUC103",
+)
+
+
 @rule(
     "SUC201",
     severity=Severity.HIGH,
     needs=[(EVAL_RETURN, RETURN)],
     cites=["narvekar2020curriculum"],
+    causes=["stage-not-mastered"],
     bad=lambda: _staged({ESCAPES: lambda share: (share > 0.6).astype(float)}),
     good=[lambda: _staged({}), lambda: cases.unsolved()],
 )
@@ -257,11 +267,22 @@ def a_stage_was_never_mastered(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(STAGE, text, *case.span, stage=stage.last),), remedies=(fix,))
 
 
+cause(
+    "stage-promoted-early",
+    "a stage of the curriculum was left before it was mastered",
+    "fault of settings",
+    doses=["wider-promotion-window"],
+    advice="take success over more episodes (curriculum.window), with a higher confidence",
+    explains="EVA802 BUD101 SUC103",
+)
+
+
 @rule(
     "SUC202",
     severity=Severity.MEDIUM,
     needs=[(EVAL_RETURN, RETURN)],
     cites=["narvekar2020curriculum"],
+    causes=["stage-promoted-early"],
     bad=lambda: _staged({"train/stage/1/success_rate": 0.45}),
     good=[lambda: _staged({}), lambda: _staged({"train/stage/1/success_rate": lambda share: np.where(share < 0.6, 0.9, 0.3)})],
 )
@@ -294,11 +315,22 @@ def promoted_by_luck(case: Case) -> Iterator[Finding]:
         return
 
 
+cause(
+    "stage-forgotten",
+    "an earlier stage of the curriculum was forgotten",
+    "fault of settings",
+    doses=["more-rehearsal"],
+    advice="rehearse earlier stages more (curriculum.rehearsal)",
+    explains="EVA802 BUD101 SUC103",
+)
+
+
 @rule(
     "SUC203",
     severity=Severity.MEDIUM,
     needs=[(EVAL_RETURN, RETURN)],
     cites=["narvekar2020curriculum"],
+    causes=["stage-forgotten"],
     bad=lambda: _staged({"val/stage/1/success_rate": lambda share: np.where(share < 0.6, 1.0, 0.2)}),
     good=[lambda: _staged({}), lambda: _staged({"val/stage/1/success_rate": 0.2})],
 )
@@ -328,11 +360,21 @@ def an_earlier_stage_is_forgotten(case: Case) -> Iterator[Finding]:
         return
 
 
+cause(
+    "stages-in-wrong-order",
+    "stages of the curriculum are in the wrong order",
+    "fault of environment",
+    advice="put the easier stage first: evaluations of each say which one that is",
+    explains="EVA802 BUD101 SUC103",
+)
+
+
 @rule(
     "SUC204",
     severity=Severity.MEDIUM,
     needs=[(EVAL_RETURN, RETURN)],
     cites=["narvekar2020curriculum"],
+    causes=["stages-in-wrong-order"],
     bad=lambda: _staged({"val/stage/1/success_rate": 0.3, "val/stage/2/success_rate": 0.9}),
     good=[lambda: _staged({}), lambda: _staged({"val/stage/1/success_rate": lambda share: np.where(share < 0.6, 1.0, 0.2)})],
 )
@@ -358,11 +400,22 @@ def stages_are_in_the_wrong_order(case: Case) -> Iterator[Finding]:
         return
 
 
+cause(
+    "task-never-trained",
+    "the task itself was hardly trained on",
+    "fault of settings",
+    doses=["earlier-escape"],
+    advice="leave the stages before it sooner (curriculum.escape_after), or train longer",
+    explains="EVA802 BUD101 SUC103",
+)
+
+
 @rule(
     "SUC205",
     severity=Severity.HIGH,
     needs=[(EVAL_RETURN, RETURN)],
     cites=["narvekar2020curriculum"],
+    causes=["task-never-trained"],
     bad=lambda: _staged({"train/curriculum/target_share": 0.0, STAGE: lambda share: 1.0 + (share > 0.5)}),
     good=[lambda: _staged({}), lambda: cases.unsolved()],
 )

@@ -276,3 +276,28 @@ def ppo_instead(chart: Chart) -> Dose | None:
         return None
     why = "learns from fresh data only: no replay and no target network that could mislead it" if chart.algo in OFF_POLICY else ""
     return Dose({"algo.name": "ppo"}, why or "uses each rollout ten times, in steps that a clip range holds back")
+
+
+@dose
+def wider_promotion_window(chart: Chart) -> Dose | None:
+    """Success of a stage over twice the episodes."""
+    window = chart.real("curriculum.window")
+    return (
+        None if window is None or window >= 1000 else Dose({"curriculum.window": min(int(2 * window), 1000)}, f"twice {window:g} episodes")
+    )
+
+
+@dose
+def more_rehearsal(chart: Chart) -> Dose | None:
+    """Twice the share of episodes in earlier stages, at least a fifth."""
+    share = chart.real("curriculum.rehearsal")
+    return None if share is None or share >= 0.5 else Dose({"curriculum.rehearsal": min(0.5, max(0.2, 2 * share))}, f"instead of {share:g}")
+
+
+@dose
+def earlier_escape(chart: Chart) -> Dose | None:
+    """Stages that are not mastered are left after half of the time."""
+    if chart.real("curriculum.window") is None:
+        return None
+    after = chart.real("curriculum.escape_after")
+    return Dose({"curriculum.escape_after": 0.15 if after is None else after / 2}, "so that the task itself is trained on")
