@@ -8,7 +8,8 @@ import pytest
 from rlclinic.config import CurriculumConfig, load
 from rlclinic.training.curriculum import staged
 
-PAGE = (Path(__file__).resolve().parent.parent / "docs" / "curriculum.md").read_text()
+PAGE_FILE = Path(__file__).resolve().parent.parent / "docs" / "curriculum.md"
+PAGE = PAGE_FILE.read_text()
 
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL))
@@ -21,6 +22,7 @@ def test_the_settings_can_be_trained(tmp_path: Path) -> None:
     (text,) = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
     (tmp_path / "maze.yaml").write_text(text)
     config = load(str(tmp_path / "maze.yaml")).config
+    assert config == load(str(PAGE_FILE.parents[1] / "examples" / "growing_maze.yaml")).config
     assert config.env.kwargs == {"size": 9}
     assert staged.make(config, [0], "cpu").reset().shape == (1, 32, 100)
 

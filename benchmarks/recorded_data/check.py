@@ -1,6 +1,6 @@
 """How long `data check` takes for ten million transitions, and how much memory it needs.
 
-python -m benchmarks.data_check
+python -m benchmarks.recorded_data.check
 """
 
 import resource
@@ -47,7 +47,7 @@ def main() -> None:
     ]
     for row in rows:
         print(f"{row['what']}: {row['value']:.2f} {row['unit']} (bar {row['bar']})")
-    provenance.write("data_check", rows, provenance.provenance("python -m benchmarks.data_check"), quick)
+    provenance.write("data_check", rows, provenance.provenance("python -m benchmarks.recorded_data.check"), quick)
 
 
 if __name__ == "__main__":

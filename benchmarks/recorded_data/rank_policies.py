@@ -1,6 +1,6 @@
 """Does fitted Q evaluation rank policies as playing them does, from recorded data alone?
 
-python -m benchmarks.off_policy_evaluation
+python -m benchmarks.recorded_data.rank_policies
 
 The policies are the last ones of eight SAC runs on Pendulum, four of 1,000 env steps and four of 3,500; the data is 40 episodes of a
 scripted expert with 70 % of the actions at random. The true return is the mean of 100 episodes. Policies that the evaluation refuses have
@@ -22,7 +22,7 @@ from rlclinic.training import envs, policy
 from rlclinic.training.__main__ import train_runs
 from rlclinic.training.data import collection, off_policy_evaluation
 
-COMMAND = "python -m benchmarks.off_policy_evaluation"
+COMMAND = "python -m benchmarks.recorded_data.rank_policies"
 LENGTHS, SEEDS, FQE_STEPS, EPISODES = (1_000, 3_500), 4, 1_500, 40
 
 
@@ -67,7 +67,7 @@ def measure(place: Path, steps: int) -> list[dict[str, Any]]:
 def rank_correlation(first: list[float], second: list[float]) -> float:
     """Spearman's."""
     ranks = np.stack([np.argsort(np.argsort(values)) for values in (first, second)])
-    return float(np.corrcoef(ranks)[0, 1])
+    return float(np.asarray(np.corrcoef(ranks))[0, 1])
 
 
 def main() -> None:
