@@ -22,7 +22,8 @@ def test_the_settings_can_be_trained(tmp_path: Path) -> None:
     (text,) = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
     (tmp_path / "maze.yaml").write_text(text)
     config = load(str(tmp_path / "maze.yaml")).config
-    assert config == load(str(PAGE_FILE.parents[1] / "examples" / "growing_maze.yaml")).config
+    shipped = load(str(PAGE_FILE.parents[1] / "examples" / "growing_maze.yaml")).config
+    assert (config.env, config.algo, config.run, config.curriculum) == (shipped.env, shipped.algo, shipped.run, shipped.curriculum)
     assert config.env.kwargs == {"size": 9}
     assert staged.make(config, [0], "cpu").reset().shape == (1, 32, 100)
 

@@ -299,7 +299,7 @@ def _outcome(store: Path, target: str) -> dict[str, Any]:
     outcome: dict[str, Any] = {}
     for run in Store(store / "runs").runs():
         if DISKS.get(target, target).startswith("train"):
-            lines = [line.split(",") for line in (run.path / "metrics.csv").read_text().splitlines()]
+            lines = [line.split(",") for line in (run.path / "metrics.csv").read_text().splitlines()] or [["nothing"]]
             kept = [place for place, name in enumerate(lines[0]) if not name.startswith("time")]
             outcome[f"rows {run.seed}"] = [run.status.state, *(",".join(line[place] for place in kept) for line in lines)]
             last = run.checkpoint("@last").path
