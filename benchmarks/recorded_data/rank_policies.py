@@ -29,7 +29,7 @@ LENGTHS, SEEDS, FQE_STEPS, EPISODES = (1_000, 3_500), 4, 1_500, 40
 def record(place: Path) -> None:
     """The data: the expert with noise."""
     env = envs.make(load(ENV).config.env, [0], 8)
-    act = collection.play_with(f"{Path(__file__).with_name('imitation.py')}:{expert.__name__}", env)
+    act = collection.play_with(f"{Path(__file__).parents[1] / 'imitation.py'}:{expert.__name__}", env)
     spaces = collection.observation_space(env), collection.action_space(env)
     folder.write(place, collection.record(env, act, EPISODES, 0.7, 0), *spaces, env_id=ENV)
     env.close()
