@@ -334,10 +334,12 @@ def _hash(path: Path) -> str:
 
 
 def _compare(case: Case) -> None:
+    from rlclinic.errors import RlclinicError
+
     expected = case.ready.expected
     try:
         outcome = _outcome(case.store, case.target)
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, RlclinicError) as error:
         outcome = {"rows": str(error)}
     for key in sorted({*expected, *outcome}):
         wanted, got = json.dumps(expected.get(key)), json.dumps(outcome.get(key))

@@ -140,7 +140,8 @@ def reported(plan: TrainPlan, group: Group, runs: Sequence[Run], ended_by: str |
         runs=[run.id for run in runs],
         detached=False,
         signal=ended_by,
-        failed=[run.id for run in runs if run.status.state in ("failed", "crashed")],
+        # Queued after all have ended: it could not even be written down that its process had died, as on a full disk.
+        failed=[run.id for run in runs if run.status.state in ("failed", "crashed", "queued")],
         report=report,
         files=[str(file) for file in files],
         finding=None if diagnosis is None else diagnose.top_finding(diagnosis, runs_dir_of(group)),

@@ -150,6 +150,14 @@ def test_a_process_that_dies_without_a_word_counts_as_failed(root: Path) -> None
     assert "the simulator is on fire" in str(result.report.seeds[0].reason)
 
 
+def test_a_run_whose_death_could_not_be_written_down_counts_as_failed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trainer that is killed while the disk is full leaves a run that still says that it waits."""
+    monkeypatch.setattr(local.launcher_status, "close", lambda *_: False)
+    result = train(root, name="crash")
+    assert result.failed == result.runs
+    assert {run.status.state for run in Store(root).runs()} == {"queued"}
+
+
 def test_resumed_runs_go_on_in_their_own_group(root: Path) -> None:
     when(lambda: is_running(root), lambda: os.kill(os.getpid(), signal.SIGINT))
     stopped = train(root, name="slow", seeds=2, report=False)
