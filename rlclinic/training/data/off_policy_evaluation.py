@@ -285,10 +285,12 @@ def _fit_values(
     net = _net(data, data.data.action_space.n if discrete else 1, width)
     flat = torch.cat([q_nets.initialize(net, seed * CRITICS + member, 1) for member in range(CRITICS)])
     target, state, rule = flat.clone(), optim.start(flat), _rule(net.layout)
-    scale = max(float(data.rewards.std()), 1e-6)
     # Without terminal states every reward's mean goes on for ever: that part of the value need not be learned.
     middle = float(data.rewards.mean()) if not bool(data.terminated.any()) and gamma < 1 else 0.0
     constant = middle / (1.0 - gamma) if middle else 0.0
+    # Where it must be learned, values are as many rewards as an episode has steps that count: a reward that never varies has no spread.
+    horizon = min(float(data.data.lengths.mean()), 1.0 / max(1.0 - gamma, 1e-9))
+    scale = max(float(data.rewards.std()), abs(float(data.rewards.mean()) - middle) * horizon, 1e-6)
     draw = np.random.default_rng(seed)
     counts = torch.from_numpy(draw.poisson(1.0, (CRITICS, data.data.n_episodes)).astype(np.float32))  # how often an episode was drawn
     seeds, gammas = torch.arange(CRITICS).view(-1, 1, 1) + 1_000 * seed, torch.full((CRITICS, 1), gamma)

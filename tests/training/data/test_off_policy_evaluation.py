@@ -44,6 +44,17 @@ def test_a_constant_reward_is_worth_its_geometric_sum(run: Run, tmp_path: Path) 
     assert set(found.estimates) | set(found.refused) == {"fqe", "wis", "pdis", "dr"}
 
 
+def test_a_constant_reward_until_an_end_is_learned_although_it_has_no_spread(run: Run, tmp_path: Path) -> None:
+    """Ten steps of 1, as CartPole pays them; the observation says how many are left."""
+    draw, left = np.random.default_rng(0), np.arange(10.0, -1.0, -1.0, dtype=np.float32) / 10
+    observations = np.stack([left, left**2, np.zeros(11, np.float32), np.ones(11, np.float32)], 1)
+    made = [Episode(observations, draw.integers(0, 2, 10), np.ones(10, np.float32), True, False) for _ in range(40)]
+    folder.write(tmp_path / "data", iter(made), Space("box", (4,)), Space("discrete", n=2), source="made up")
+    policy = Policy(run.config, run.checkpoint("@last").path)
+    found = off_policy_evaluation.evaluate(policy, str(tmp_path / "data"), 600)
+    assert found.estimates["fqe"].value == pytest.approx((1 - 0.9**10) / 0.1, rel=0.08)
+
+
 def test_a_policy_that_does_what_was_never_done_is_refused(run: Run, tmp_path: Path) -> None:
     policy = Policy(run.config, run.checkpoint("@last").path)
     observations = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32)
