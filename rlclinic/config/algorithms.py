@@ -1,4 +1,4 @@
-"""The settings of REINFORCE, A2C and PPO, and the table of all algorithms.
+"""The settings of REINFORCE, A2C and PPO, of their asynchronous relatives, and the table of all algorithms.
 
 Settings that several of them have are types here, so that a setting means the same everywhere and its documentation is
 written once; each algorithm chooses its default. Names are Stable-Baselines3's.
@@ -46,9 +46,16 @@ if TYPE_CHECKING:
     from rlclinic.config.experiment import Config
 
 __all__ = [
+    "ADVERSARIAL",
     "ALGORITHMS",
     "A2CConfig",
+    "A3CConfig",
+    "AIRLConfig",
+    "APPOConfig",
     "AlgoConfig",
+    "AsynchronousSettings",
+    "GAILConfig",
+    "IMPALAConfig",
     "OffPolicyConfig",
     "OnPolicyConfig",
     "OnPolicySettings",
@@ -176,6 +183,70 @@ NormalizeAdvantage = Annotated[
 ]
 
 
+BatchRows = Annotated[
+    Annotated[int | float, BeforeValidator(_read_batch)],
+    Kind.SHAPE,
+    Field(
+        gt=0,
+        description=(
+            "Rows of a minibatch; up to 1 it is a fraction of the rollout (0.25: four minibatches, 1: the whole rollout). Smaller makes "
+            "more and noisier steps per epoch. It must divide n_envs x n_steps. Usual: 64-512, or 1/4 to 1 of the rollout."
+        ),
+    ),
+]
+Epochs = Annotated[Shape, Field(ge=1, description="Passes over each rollout. Usual: 3-20.")]
+ClipRange = Annotated[
+    Number,
+    Field(gt=0, lt=1, description="How far one update may move an action's probability; smaller is safer and slower. Usual: 0.1-0.3."),
+]
+ClipRangeValue = Annotated[
+    Annotated[Number, Field(gt=0)] | None,
+    Kind.NUMBER,
+    Field(description="How far one update may move a value estimate, in units of the return; none: no limit. Usual: none."),
+]
+TargetKL = Annotated[
+    Annotated[Number, Field(gt=0)] | None,
+    Kind.NUMBER,
+    Field(description="End a rollout's epochs when the KL divergence passes 1.5 x this; none: never. Usual: none, or 0.01-0.03."),
+]
+RewardLearningRate = Annotated[
+    Number,
+    Field(
+        gt=0,
+        description=(
+            "Of the discriminator. Higher than the policy can follow, and it tells every own step from a recorded one: the reward is then "
+            "the same for all of them. Usual: 1e-4 to 1e-3."
+        ),
+    ),
+]
+RewardSteps = Annotated[Shape, Field(ge=1, description="Gradient steps of the discriminator per rollout. Usual: 1-16.")]
+RewardBatchSize = Annotated[Shape, Field(ge=1, description="Recorded steps, and as many own ones, of each such step. Usual: 128-1,024.")]
+GradientPenalty = Annotated[
+    Number,
+    Field(
+        ge=0,
+        description=(
+            "How much the discriminator's slope is held to 1 between recorded and own steps (arXiv:1704.00028). More makes it less sure, "
+            "and the reward smoother; 0: not at all. Usual: 1-10."
+        ),
+    ),
+]
+RewardHidden = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=8_192)], ...], Kind.SHAPE, Field(description="Hidden layers of the discriminator.")
+]
+Horizon = Annotated[
+    Literal["absorbing", "ignore"],
+    Kind.SHAPE,
+    Field(
+        description=(
+            "What lies beyond a terminal state. `absorbing`: a state that the discriminator sees and that goes on paying "
+            "(arXiv:1809.02925), so that ending early is neither rewarded nor punished by itself. `ignore`: nothing, which tells the "
+            "policy to survive (or, with negative rewards, to end) whatever was shown; only for fixed lengths. Usual: absorbing."
+        ),
+    ),
+]
+
+
 class PPOConfig(Strict):
     """Clipped-objective policy gradient (Schulman et al. 2017, arXiv:1707.06347)."""
 
@@ -274,6 +345,149 @@ class ReinforceConfig(Strict):
     rms_decay: RmsDecay = 0.99
 
 
+class AsynchronousSettings(Strict):
+    """What algorithms have in common whose rollouts are collected by actors while the learner learns."""
+
+    loop: ClassVar[str] = "on_policy"
+    n_actors: Shape = Field(2, ge=0, le=256)
+    """Processes that play, each with n_envs environments, while this one learns; a rollout is what one of them has collected. More hide
+    slower environments, with data from older weights. 0: nobody but the learner plays, and nothing is older than its weights. Usual: 1
+    a core, or more where environments wait."""
+    actor_order: Annotated[Literal["fixed", "arrival"], Kind.SHAPE] = "fixed"
+    """Whose rollout is learned from next. fixed: the actors in turn, so that a run repeats itself to the bit; arrival: whoever is ready,
+    which waits for no straggler, and no run is like another. Usual: fixed; arrival where steps take very different times."""
+    max_lag: Shape = Field(16, ge=1)
+    """The most updates that the weights may make while one rollout is collected: with actor_order=arrival the learner waits for an actor
+    that falls further behind. With fixed it is n_actors. Usual: 2-8 x n_actors."""
+    n_steps: Steps = 32
+    gamma: Gamma = 0.99
+    gae_lambda: GaeLambda = 1.0
+    learning_rate: LearningRate = 6e-4
+    value_lr: ValueLearningRate = None
+    ent_coef: EntropyCoefficient = 0.0
+    vf_coef: ValueCoefficient = 0.5
+    max_grad_norm: GradientNorm = 0.5
+    normalize_advantage: NormalizeAdvantage = "off"
+    optimizer: Optimizer = "rmsprop"
+    adam_eps: AdamEps = 1e-5
+    weight_decay: WeightDecay = 0.0
+    momentum: Momentum = 0.0
+    rms_decay: RmsDecay = 0.99
+
+
+class A3CConfig(AsynchronousSettings):
+    """Asynchronous advantage actor-critic (Mnih et al. 2016, arXiv:1602.01783): gradients at an actor's own, older weights."""
+
+    name: Literal["a3c"] = "a3c"
+    """The algorithm: a3c."""
+    n_steps: Steps = 8
+
+
+class IMPALAConfig(AsynchronousSettings):
+    """Actors and a learner that corrects for their age by V-trace (Espeholt et al. 2018, arXiv:1802.01561)."""
+
+    name: Literal["impala"] = "impala"
+    """The algorithm: impala."""
+    advantage: Advantage = "vtrace"
+    rho_clip: RhoClip = 1.0
+    c_clip: CClip = 1.0
+
+
+class APPOConfig(AsynchronousSettings):
+    """PPO's clipped objective on what actors have collected with older weights, with V-trace (arXiv:1707.06347, arXiv:1802.01561)."""
+
+    name: Literal["appo"] = "appo"
+    """The algorithm: appo."""
+    batch_size: Annotated[int | float, BeforeValidator(_read_batch), Kind.SHAPE] = Field(1, gt=0)
+    """Rows of a minibatch; up to 1 it is a fraction of the rollout. It must divide n_envs x n_steps. Usual: 1/4 to 1 of the rollout."""
+    n_epochs: Shape = Field(1, ge=1)
+    """Passes over each rollout, advantages corrected anew before each. Usual: 1-4."""
+    gae_lambda: GaeLambda = 0.95
+    advantage: Advantage = "vtrace"
+    rho_clip: RhoClip = 1.0
+    c_clip: CClip = 1.0
+    clip_range: Number = Field(0.2, gt=0, lt=1)
+    """How far learning from one rollout may move an action's probability from what the actor gave it. Usual: 0.1-0.4."""
+    clip_range_vf: Annotated[Annotated[Number, Field(gt=0)] | None, Kind.NUMBER] = None
+    """How far one update may move a value estimate, in units of the return; none: no limit. Usual: none."""
+    target_kl: Annotated[Annotated[Number, Field(gt=0)] | None, Kind.NUMBER] = None
+    """Leave a rollout's remaining steps out when the policy is further than 1.5 x this from the one that acted; none: never.
+    Usual: none."""
+    normalize_advantage: NormalizeAdvantage = "batch"
+    optimizer: Optimizer = "adam"
+
+
+class GAILConfig(Strict):
+    """Imitation by a learned reward (Ho & Ermon 2016, arXiv:1606.03476): PPO is paid for what passes for the recorded steps (data.path)."""
+
+    loop: ClassVar[str] = "on_policy"
+    name: Literal["gail"] = "gail"
+    """The algorithm: gail."""
+    n_steps: Steps = 256
+    batch_size: BatchRows = 256
+    n_epochs: Epochs = 10
+    gamma: Gamma = 0.99
+    gae_lambda: GaeLambda = 0.95
+    learning_rate: LearningRate = 3e-4
+    value_lr: ValueLearningRate = None
+    clip_range: ClipRange = 0.2
+    clip_range_vf: ClipRangeValue = None
+    target_kl: TargetKL = None
+    ent_coef: EntropyCoefficient = 0.0
+    vf_coef: ValueCoefficient = 0.5
+    max_grad_norm: GradientNorm = 0.5
+    normalize_advantage: NormalizeAdvantage = "batch"
+    optimizer: Optimizer = "adam"
+    adam_eps: AdamEps = 1e-5
+    weight_decay: WeightDecay = 0.0
+    momentum: Momentum = 0.0
+    rms_decay: RmsDecay = 0.99
+    reward_form: Annotated[Literal["positive", "negative", "logit"], Kind.SHAPE] = "positive"
+    """What a step is paid, with D the chance that it was recorded. `positive`: -log(1 - D), as in the paper; `negative`: log D; `logit`:
+    their sum, which has both signs. Usual: positive."""
+    reward_lr: RewardLearningRate = 1e-3
+    reward_steps: RewardSteps = 10
+    reward_batch_size: RewardBatchSize = 256
+    gradient_penalty: GradientPenalty = 1.0
+    reward_hidden: RewardHidden = (64, 64)
+    horizon: Horizon = "absorbing"
+
+
+class AIRLConfig(Strict):
+    """Adversarial inverse RL (Fu et al. 2018, arXiv:1710.11248): as gail, with a reward that is apart from the dynamics."""
+
+    loop: ClassVar[str] = "on_policy"
+    name: Literal["airl"] = "airl"
+    """The algorithm: airl."""
+    n_steps: Steps = 256
+    batch_size: BatchRows = 256
+    n_epochs: Epochs = 10
+    gamma: Gamma = 0.99
+    gae_lambda: GaeLambda = 0.95
+    learning_rate: LearningRate = 3e-4
+    value_lr: ValueLearningRate = None
+    clip_range: ClipRange = 0.2
+    clip_range_vf: ClipRangeValue = None
+    target_kl: TargetKL = None
+    ent_coef: EntropyCoefficient = 0.0
+    vf_coef: ValueCoefficient = 0.5
+    max_grad_norm: GradientNorm = 0.5
+    normalize_advantage: NormalizeAdvantage = "batch"
+    optimizer: Optimizer = "adam"
+    adam_eps: AdamEps = 1e-5
+    weight_decay: WeightDecay = 0.0
+    momentum: Momentum = 0.0
+    rms_decay: RmsDecay = 0.99
+    state_only: Annotated[bool, Kind.SHAPE] = False
+    """Whether the reward is one of states alone, without actions: what can be used under other dynamics. Usual: false to imitate."""
+    reward_lr: RewardLearningRate = 1e-3
+    reward_steps: RewardSteps = 10
+    reward_batch_size: RewardBatchSize = 256
+    gradient_penalty: GradientPenalty = 1.0
+    reward_hidden: RewardHidden = (64, 64)
+    horizon: Horizon = "absorbing"
+
+
 class OnPolicySettings(Strict):
     """What the settings of an on-policy algorithm of another package have in common: derive from it, and add to it.
 
@@ -302,13 +516,18 @@ class OnPolicySettings(Strict):
     rms_decay: RmsDecay = 0.99
 
 
-OnPolicyConfig = PPOConfig | A2CConfig | ReinforceConfig | OnPolicySettings
+AsynchronousConfig = A3CConfig | IMPALAConfig | APPOConfig
+AdversarialConfig = GAILConfig | AIRLConfig
+OnPolicyConfig = PPOConfig | A2CConfig | ReinforceConfig | AsynchronousConfig | AdversarialConfig | OnPolicySettings
 OffPolicyConfig = DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig | OffPolicySettings | OfflineSettings | ImitationConfig
 AlgoConfig = OnPolicyConfig | OffPolicyConfig
-_OwnOnline = PPOConfig | A2CConfig | ReinforceConfig | DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig
+_OwnOnPolicy = PPOConfig | A2CConfig | ReinforceConfig | AsynchronousConfig | AdversarialConfig
+_OwnOnline = _OwnOnPolicy | DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig
 _OwnOffline = BCConfig | TD3BCConfig | IQLConfig | AWACConfig | CQLConfig | CalQLConfig | RLPDConfig | DTConfig
 OwnAlgoConfig = _OwnOnline | _OwnOffline | ImitationConfig
 
+ADVERSARIAL: Final = ("gail", "airl")
+"""Algorithms that act, and whose reward is learned from recorded steps."""
 ENTRY_POINTS: Final = "rlclinic.algorithms"
 """The group of entry points in which other packages declare algorithms."""
 
@@ -358,6 +577,9 @@ ALGORITHMS: Final = Algorithms(
         "ddpg": DDPGConfig,
         "sac": SACConfig,
         "q_learning": QLearningConfig,
+        "a3c": A3CConfig,
+        "impala": IMPALAConfig,
+        "appo": APPOConfig,
         "bc": BCConfig,
         "td3_bc": TD3BCConfig,
         "iql": IQLConfig,
@@ -370,6 +592,8 @@ ALGORITHMS: Final = Algorithms(
         "safe_dagger": SafeDAggerConfig,
         "ensemble_dagger": EnsembleDAggerConfig,
         "thrifty_dagger": ThriftyDAggerConfig,
+        "gail": GAILConfig,
+        "airl": AIRLConfig,
     }
 )
 
@@ -407,6 +631,10 @@ def shape_key(config: "Config") -> tuple[tuple[str, str], ...]:
     skipped = {"seed", "name", "spec.description", "spec.source"}
     varying = tuple(f"algo.{name}" for name in numbers(config.algo))
     leaves = flatten(config.model_dump(mode="json"))
+    if config.env.term_weights:
+        # Which terms are weighed decides what is read of a step; how much is each member's own.
+        leaves = {key: value for key, value in leaves.items() if not key.startswith("env.term_weights")}
+        leaves["env.term_weights"] = sorted(config.env.term_weights)
     if "algo.batch_size" in leaves:
         leaves["algo.batch_size"] = config.batch_rows  # a quarter of 256 and 64 rows are the same program
     return tuple(

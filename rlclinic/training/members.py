@@ -143,7 +143,7 @@ class Member:
 
     def _check_numbers(self, config: Config) -> None:
         """Only numbers may change while a run is running: a shape would need another program."""
-        for part in ("env", "net", "data", "bonus", "curriculum", "run", "spec"):
+        for part in ("env", "net", "data", "bonus", "cost", "curriculum", "run", "spec"):
             if getattr(config, part) != getattr(self.config, part):
                 raise ConfigError(
                     f"{part}.* cannot change while a run is running: it is not a number of the algorithm.\n  Fork the run instead: ",

@@ -7,11 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlclinic.config import Config, numbers
+from rlclinic.config import ADVERSARIAL, Config, numbers
 from rlclinic.training.algos import find_off_policy
 from rlclinic.training.bonuses import pay
+from rlclinic.training.constraints import lagrangian
 from rlclinic.training.curriculum import staged
 from rlclinic.training.data import info_columns
+from rlclinic.training.imitation import adversarial
 from rlclinic.training.sentinels import fingerprints, off_policy_sentinels, offline_sentinels, on_policy_sentinels, random_policy
 
 COUNTERS: Final = ("time", "total_timesteps", "epoch", "total_episodes")
@@ -21,6 +23,8 @@ METRICS: Final = ("kl_divergence", "clip_fraction", "explained_variance", "entro
 GRAD_NORMS: Final = ("all", "actor_head", "critic_head", "trunk")
 GRAD_QUANTILES: Final = ("p50", "p95", "max", "clipped")
 VALIDATION: Final = ("ep_rew_mean", "ep_rew_std", "ep_rew_min", "ep_len_mean", "success_rate")
+ACTORS: Final = ("policy_lag", "policy_lag_max", "actor_kl", "actor_ess")
+"""Sentinels of runs whose rollouts are collected by actors."""
 SWITCH: Final = ("online", "switch_return", "switch_lowest", "switch_dip", "switch_regained_at")
 """Of runs that go from recorded data to the environment (see Member.describe_switch)."""
 PHASES: Final = ("env", "act", "learn", "sentinels", "eval", "write")
@@ -64,8 +68,12 @@ def columns(config: Config) -> list[str]:
         *(f"time/{phase}" for phase in PHASES),
         *(f"train/hp/{name}" for name in numbers(config.algo)),
         *on_policy_sentinels.COLUMNS,
+        *(f"{on_policy_sentinels.PREFIX}{name}" for name in (ACTORS if getattr(config.algo, "n_actors", 0) else ())),
         *info_columns.columns(config.env),
+        *info_columns.list_term_advantages(config),
         *(pay.COLUMNS if config.bonus is not None else ()),
+        *(lagrangian.COLUMNS if config.cost is not None else ()),
+        *(adversarial.COLUMNS if config.algo.name in ADVERSARIAL else ()),
         *staged.columns(config),
     ]
 

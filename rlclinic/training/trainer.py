@@ -4,6 +4,7 @@
 `rows`' and `pending_row`'s, checkpoints `checkpoints/`'.
 """
 
+import itertools
 import math
 import os
 import time
@@ -18,6 +19,7 @@ from rlclinic.runs.goal import make_goal
 from rlclinic.runs.labelling import Interrupted
 from rlclinic.runs.recording import histograms
 from rlclinic.training import compaction, evaluation, failures, pending_row, rows
+from rlclinic.training.actors.pool import Actors
 from rlclinic.training.assembly import Cohort, provenance
 from rlclinic.training.checkpoints import files, snapshot
 from rlclinic.training.curriculum import staged
@@ -185,6 +187,11 @@ def iterate(session: Session, *, row_due: bool, costly: bool, testimony: bool = 
     sentinels: dict[str, torch.Tensor] = loop.iterate(session, row_due=row_due, costly=costly, testimony=testimony)
     cohort.iteration += 1
     cohort.env_steps += cohort.config.rollout_size
+    if isinstance(cohort.env, Actors):
+        for member, text in itertools.product(cohort.members, cohort.env.take_messages()):
+            if member.active:
+                with member.writing(cohort.env_steps):
+                    member.writer.log(f"env step {cohort.env_steps}: {text}")
     if isinstance(cohort.env, Staged):
         for index, text in cohort.env.learn(cohort.env_steps):
             if (member := cohort.members[index]).active:

@@ -24,6 +24,9 @@ ALGOS: dict[str, dict[str, Any]] = {
     "ppo": {"name": "ppo", "n_steps": 16, "batch_size": 16, "n_epochs": 2, "learning_rate": 3e-3},
     "a2c": {"name": "a2c", "n_steps": 5},
     "reinforce": {"name": "reinforce", "n_steps": 24},
+    "a3c": {"name": "a3c", "n_actors": 0, "n_steps": 8},
+    "impala": {"name": "impala", "n_actors": 0, "n_steps": 16},
+    "appo": {"name": "appo", "n_actors": 0, "n_steps": 16, "batch_size": 16, "n_epochs": 2, "learning_rate": 3e-3},
     "reinforce without baseline": {"name": "reinforce", "n_steps": 24, "baseline": False},
 }
 _REPLAY = {"buffer_size": 300, "learning_starts": 40, "batch_size": 16, "learning_rate": 3e-3}

@@ -185,11 +185,16 @@ cause(
     cites=["haarnoja2018sac"],
     causes=["temperature-too-high"],
     bad=lambda: cases.soft_actor({"train/hp/alpha": 50.0, "train/metrics/entropy": 0.65}),
-    # Learned, and nobody logged the entropy that it holds.
     good=[
+        # On its way down, to the usual target: whatever keeps the run from learning, the temperature goes where it should.
+        lambda: cases.soft_actor(
+            {"train/hp/alpha": lambda share: np.exp(-3 * share), "train/metrics/entropy": None, "train/sentinel/reward_std": 0.1},
+            settings={"algo.target_entropy": -1.0},
+        ),
+        # Learned, and nobody logged the entropy that it holds.
         lambda: cases.soft_actor(
             {"train/hp/alpha": lambda share: 0.3 + 0.1 * np.sin(9 * share), "train/metrics/entropy": None, "train/sentinel/reward_std": 3.0}
-        )
+        ),
     ],
 )
 def entropy_is_worth_more_than_the_task(case: Case) -> Iterator[Finding]:
@@ -209,7 +214,11 @@ def entropy_is_worth_more_than_the_task(case: Case) -> Iterator[Finding]:
     fixed = case.real("algo.ent_coef") is not None or (len(alpha) > 2 and alpha.top == alpha.bottom)
     # A learned temperature that is still on its way down is late, not wrong, and one whose entropy nobody logged may be where its usual
     # target has it; beside rewards that are next to nothing any would be high.
-    late_only = not fixed and case.setting("algo.target_entropy") in ("auto", None) and (_falls(case.signal(ALPHA)) or not len(late))
+    target = off_policy.target_entropy(case)
+    usual = target is None or target <= -0.9 * size
+    if not fixed and usual and _falls(case.signal(ALPHA)):
+        return
+    late_only = not fixed and usual and not len(late)
     strength *= 0.3 if late_only or (paid < TINY_REWARD and alpha.median <= 1.0) else 1.0
     if not strength > 0 or not case.sick:
         return

@@ -53,8 +53,11 @@ SAME: Final = {
     "safe_dagger": "dagger",
     "ensemble_dagger": "dagger",
     "thrifty_dagger": "dagger",
+    "gail": "ppo",
+    "airl": "ppo",
 }
-"""Algorithms that are another one with other settings, with a floor below its values, or with another rule of when to ask."""
+"""Algorithms that are another one with other settings, with a floor below its values, with another rule of when to ask, or with another
+reward (training.imitation.adversarial)."""
 MODULES: Final = {
     name: f"{__name__}.{'offline.' if model.loop == 'offline' else ''}{SAME.get(name, name)}" for name, model in ALGORITHMS.own.items()
 }

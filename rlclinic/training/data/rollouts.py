@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rlclinic.training import rng
 from rlclinic.training.bonuses.pay import Paid
+from rlclinic.training.constraints.lagrangian import Weighed
 from rlclinic.training.data import prioritized
 
 
@@ -37,6 +38,10 @@ class Rollout:
     action_mask: Tensor | None = None
     goes_on: Tensor | None = None
     value: Tensor | None = None
+    said: Tensor | None = None
+    """What training reads of every step's info, [M, T, N, K], where it asks for anything."""
+    weighed: Weighed | None = None
+    """What a limit on costs takes off, where the config has one."""
     paid: Paid | None = None
     """What a bonus for new states adds, where the config has one."""
 

@@ -6,10 +6,11 @@ from typing import Any, Final, NamedTuple
 import torch
 
 from rlclinic.actions import Change
-from rlclinic.config import Config
+from rlclinic.config import ADVERSARIAL, Config
 from rlclinic.config.network import OWN_ENCODERS
 from rlclinic.errors import ConfigError
 from rlclinic.runs.record import Run
+from rlclinic.training.actors.pool import Actors
 from rlclinic.training.engines import captured, captured_replay, compiled, eager
 from rlclinic.training.envs import native
 from rlclinic.training.envs.base import VecEnv
@@ -48,8 +49,14 @@ def choose(config: Config, plan: AnyPlan, env: VecEnv, members: int, device: tor
     wanted = config.run.engine
     if recorded and recorded.get("kind") in ("eager", "reference", "autograd", "compiled", "captured"):
         return _possible(Choice(recorded["kind"], str(recorded.get("why", "as it was started"))), config, plan, env, device)
+    if wanted == "auto" and isinstance(env, Actors):
+        return Choice("eager", f"{env.actors} actors play in processes of their own, and this one learns")
     if wanted == "auto" and plan.bonus is not None:
         return Choice("eager", "a bonus for new states is computed operation by operation")
+    if wanted == "auto" and getattr(plan, "constraint", None) is not None:
+        return Choice("eager", "a limit on costs is kept operation by operation")
+    if wanted == "auto" and config.algo.name in ADVERSARIAL:
+        return Choice("eager", "its reward is learned operation by operation")
     if wanted in ("auto", "eager"):
         if config.algo.name not in twins.MODULES:
             return Choice("reference", f"{config.algo.name} has no gradients written out: its losses are differentiated")
@@ -57,6 +64,8 @@ def choose(config: Config, plan: AnyPlan, env: VecEnv, members: int, device: tor
             return Choice("reference", f"net.encoder={config.net.encoder} is a network of another package: losses are differentiated")
     if wanted != "auto":
         return _possible(Choice(wanted, f"run.engine={wanted}"), config, plan, env, device)
+    if config.algo.loop == "offline":
+        return Choice("eager", "recorded data: gradients written out" + (", one graph per iteration" if device.type == "cuda" else ""))
     if isinstance(plan, off_policy.Plan) and device.type == "cuda" and isinstance(env, native.NativeEnv) and captured_replay.possible(plan):
         how = "compiled, as that pays here" if compiles_replay(config, plan, members) else "not compiled, as that would not pay here"
         return Choice("captured", f"a native environment on a GPU: one graph per iteration, {how}")
@@ -124,11 +133,23 @@ def _possible(choice: Choice, config: Config, plan: AnyPlan, env: VecEnv, device
             "  Compiled programs are kept between runs, and would not notice a change in its code.\n  Try: ",
             Change("run.engine", "reference"),
         )
+    if config.algo.loop == "offline":
+        raise ConfigError(
+            f"run.engine={choice.kind}, but {config.algo.name} learns from recorded data, which has engines of its own.\n"
+            "  On a GPU its gradient steps are captured anyway, and compiled where that pays.\n  Try: ",
+            Change("run.engine", "auto"),
+        )
     replayed = isinstance(plan, off_policy.Plan) and choice.kind == "captured" and captured_replay.possible(plan)
     if not isinstance(plan, Plan) and not replayed:
         raise ConfigError(
             f"run.engine={choice.kind}, but {config.algo.name} with these settings trains with the eager engine only.\n"
             "  Nothing could be compiled or captured.\n  Try: ",
+            Change("run.engine", "eager"),
+        )
+    if isinstance(env, Actors):
+        raise ConfigError(
+            f"run.engine={choice.kind}, but {config.algo.name} with actors trains with the eager engine only.\n"
+            "  Their rollouts come from other processes, and nothing of that could be compiled.\n  Try: ",
             Change("run.engine", "eager"),
         )
     if isinstance(plan, Plan) and plan.corrects_for_age:

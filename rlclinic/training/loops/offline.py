@@ -30,8 +30,7 @@ def take_steps(
     """Gradient steps on rows [M, U * B] with noise [M, U, ...], on a learner that is ours to edit."""
     size = plan.config.batch_size
     updates = rows.shape[1] // size
-    # As many batches at once as are worth it: by what one member gathers, so that all of a cohort take the way that each would alone.
-    together = max(1, min(updates, off_policy.LARGEST_GATHER // (size * plan.memory.width)))
+    together = batches_together(plan, updates)
     readings: dict[str, list[Tensor]] = {}
     for start in range(0, updates, together):
         count = min(together, updates - start)
@@ -42,6 +41,11 @@ def take_steps(
             for name, reading in found.items():
                 readings.setdefault(name, []).append(reading)
     return learner, {name: torch.stack(each) for name, each in readings.items()}
+
+
+def batches_together(plan: Plan, updates: int) -> int:
+    """As many batches as are worth gathering at once: by what one member gathers, so that all of a cohort go as each would alone."""
+    return max(1, min(updates, off_policy.LARGEST_GATHER // (plan.config.batch_size * plan.memory.width)))
 
 
 def batch_of(plan: Plan, learner: Learner, data: Recorded, rows: Tensor, hp: Hyperparameters) -> Batch:

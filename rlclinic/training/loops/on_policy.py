@@ -3,8 +3,9 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -14,17 +15,24 @@ from rlclinic.training import optim
 from rlclinic.training.algos import OnPolicyAlgorithm
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.bonuses import pay
-from rlclinic.training.bonuses.pay import Bonus
+from rlclinic.training.bonuses.pay import Bonus, Paid
+from rlclinic.training.constraints import lagrangian
+from rlclinic.training.constraints.lagrangian import Constraint
 from rlclinic.training.data import rollouts
 from rlclinic.training.data.rollouts import Batch, Rollout
 from rlclinic.training.envs.base import Step, VecEnv
 from rlclinic.training.fast import fused, gradients
 from rlclinic.training.fast.twins import OnPolicyTwin
+from rlclinic.training.imitation import adversarial
+from rlclinic.training.imitation.adversarial import Adversary
 from rlclinic.training.maths import losses, normalize
 from rlclinic.training.maths.normalize import Moments
 from rlclinic.training.nets import mlp
 from rlclinic.training.nets.layout import Params
 from rlclinic.training.optim import Optimizer, OptimizerState
+
+if TYPE_CHECKING:
+    from rlclinic.training.actors.pool import Arrived
 
 WIDE: Final = 65_536
 """Weights from which on Adam goes over them once, in PyTorch's own kernel: many passes would read them from memory every time."""
@@ -50,6 +58,10 @@ class Plan:
     """Advantages are standardized as runs do it that were begun before equal ones became 0 (config.corrections)."""
     bonus: Bonus | None = None
     """What is paid for new states; None: nothing."""
+    constraint: Constraint | None = None
+    """The limit on costs; None: none."""
+    adversary: Adversary | None = None
+    """What pays for steps that look like the recorded ones, in place of the environment; None: the environment pays."""
 
     @property
     def compiles(self) -> bool:
@@ -81,7 +93,9 @@ class Learner:
     reward_stats: Moments | None = None
     reward_carry: Tensor | None = None
     bonus: Mapping[str, Tensor] | None = None
-    """What a bonus for new states knows, [M, ...] by name."""
+    """What a bonus for new states, or a learned reward, knows, [M, ...] by name."""
+    constraint: Mapping[str, Tensor] | None = None
+    """What is known of costs, where they have a limit, [M, ...] by name."""
 
 
 class Estimates(NamedTuple):
@@ -138,7 +152,14 @@ class Iteration(NamedTuple):
     alive: Tensor | None = None
     """Whose updates have been finite, [M, 1], where the engine itself takes back those that were not."""
     bonus: dict[str, Tensor] | None = None
-    """What a bonus for new states says of itself, [M] by column."""
+    """What a bonus for new states, or a learned reward, says of itself, [M] by column."""
+    arrived: "Arrived | None" = None
+    """Where the rollout is an actor's: which one's, and how old."""
+
+    @property
+    def first_env(self) -> int:
+        """The number of the rollout's first environment: with actors, it is that of some environments among more."""
+        return 0 if self.arrived is None else self.arrived.first_env
 
 
 class Units(Protocol):
@@ -166,6 +187,14 @@ def iterate(inputs: IterationInputs, by: Units | None = None) -> Iteration:
     if plan.bonus is not None and learner.bonus is not None:
         paid, state, bonus = pay.pay(plan.bonus, learner.bonus, rollout, seed, iteration, active)
         learner, rollout = replace(learner, bonus=state), replace(rollout, paid=paid)
+    if plan.constraint is not None and learner.constraint is not None and rollout.said is not None:
+        cost = rollout.said[..., 0]  # the first of what is read: info_columns.list_step_numbers
+        weighed, state, spent = lagrangian.weigh(plan.constraint, learner.constraint, rollout, cost, hp, seed, iteration, active)
+        learner, rollout, bonus = replace(learner, constraint=state), replace(rollout, weighed=weighed), (bonus or {}) | spent
+    if plan.adversary is not None and learner.bonus is not None:
+        likely = partial(log_prob_of, plan, learner)
+        instead, state, told = adversarial.judge(plan.adversary, learner.bonus, rollout, hp, likely, seed, iteration, active)
+        learner, rollout, bonus = replace(learner, bonus=state), replace(rollout, paid=Paid(None, None, instead)), (bonus or {}) | told
     whole, raw = (by.estimate_advantages if by else estimate_advantages)(plan, learner, rollout, hp)
     step = by.update_step if by else None
     after, readings, last_minibatch = learn(plan, learner, whole, hp, active, seed, iteration, rollout, step)
@@ -236,7 +265,7 @@ def stack(plan: Plan, learner: Learner, fields: dict[str, list[Tensor]], taken: 
         return None if values[0] is None else torch.stack(values, 1)
 
     obs, action, dist = (torch.stack(fields[name], 1) for name in ("obs", "action", "dist"))
-    steps = {name: over_time(name) for name in ("next_obs", "reward", "terminated", "truncated", "valid", "success", "goes_on")}
+    steps = {name: over_time(name) for name in ("next_obs", "reward", "terminated", "truncated", "valid", "success", "goes_on", "said")}
     normalized = learner.obs_stats is not None
     return Rollout(
         obs=obs,
@@ -262,6 +291,8 @@ def estimate_advantages(plan: Plan, learner: Learner, rollout: Rollout, hp: Hype
     if learner.reward_stats is not None:
         reward = normalize.rewards(learner.reward_stats, reward, plan.env.clip_reward)
     paid = rollout.paid
+    if paid is not None and paid.instead is not None:
+        reward = paid.instead
     if paid is not None and paid.reward is not None:
         reward = reward + paid.reward
     present = (log_ratio(plan, params, rollout),) if plan.corrects_for_age else ()
@@ -269,6 +300,8 @@ def estimate_advantages(plan: Plan, learner: Learner, rollout: Rollout, hp: Hype
     if paid is not None and paid.advantage is not None:
         # Both critics' advantages add up, as each is linear in its reward; the task's values stay those of the task.
         advantage = advantage + paid.advantage
+    if rollout.weighed is not None:
+        advantage = rollout.weighed.apply(advantage)
     rows = rollouts.rows
     weight = None if counts is None else rows(counts).float()
     raw = rows(advantage)
@@ -286,6 +319,13 @@ def estimate_advantages(plan: Plan, learner: Learner, rollout: Rollout, hp: Hype
         action_mask=mask,
     )
     return whole, Estimates(raw, rows(reward))
+
+
+@torch.no_grad()
+def log_prob_of(plan: Plan, learner: Learner, obs: Tensor, action: Tensor) -> Tensor:
+    """log pi(a|s) [M, B] of any actions at raw observations [M, B, D]."""
+    dist = mlp.actor(plan.policy, plan.policy.layout.views(learner.flat), normalize_obs(plan, learner, obs))
+    return plan.policy.distribution.log_prob(dist, action)
 
 
 def values(policy: mlp.ActorCritic, params: Params, rollout: Rollout, fast: bool = False) -> tuple[Tensor, Tensor]:
@@ -403,10 +443,13 @@ def _reduce(table: dict[str, Tensor], hp: Hyperparameters) -> dict[str, Tensor]:
 
 
 def update_step(
-    plan: Plan, flat: Tensor, state: OptimizerState, batch: Batch, hp: Hyperparameters, active: Tensor | None
+    plan: Plan, flat: Tensor, state: OptimizerState, batch: Batch, hp: Hyperparameters, active: Tensor | None, *, at: Tensor | None = None
 ) -> tuple[Tensor, OptimizerState, Tensor | None, dict[str, Tensor]]:
-    """One gradient step: (weights, optimizer state, rows, numbers) -> the same, who goes on, and readings [M, 1] or [M, B]."""
-    grad, readings = gradients.gradient(plan, flat, batch, hp)
+    """One gradient step: (weights, optimizer state, rows, numbers) -> the same, who goes on, and readings [M, 1] or [M, B].
+
+    at: the weights [M, P] where the gradient is taken, if not where it is applied.
+    """
+    grad, readings = gradients.gradient(plan, flat if at is None else at, batch, hp)
     with torch.no_grad():
         squares = torch.cat([part.sum(1, keepdim=True) for part in (grad * grad).split(plan.policy.parts, 1)], 1)
         if hp.target_kl is not None and "log_ratio" in readings:
@@ -432,13 +475,17 @@ UpdateStep = Callable[
 
 
 @torch.no_grad()
-def update_normalizers(plan: Plan, learner: Learner, rollout: Rollout, hp: Hyperparameters, active: Tensor) -> Learner:
-    """The normalizers after an iteration: they now also cover what it has seen."""
+def update_normalizers(plan: Plan, learner: Learner, rollout: Rollout, hp: Hyperparameters, active: Tensor, first_env: int = 0) -> Learner:
+    """The normalizers after an iteration: they now also cover what it has seen. first_env: the number of the rollout's first env."""
     weight = None if rollout.valid is None else rollouts.rows(rollout.valid)
     if learner.obs_stats is not None:
         learner = replace(learner, obs_stats=normalize.include(learner.obs_stats, rollouts.rows(rollout.obs), active, weight))
     if learner.reward_stats is not None and learner.reward_carry is not None:
-        sums, carry = normalize.discounted_returns(normalize.learned(rollout.reward, plan.env), rollout.end, learner.reward_carry, hp.gamma)
+        reward, lanes = normalize.learned(rollout.reward, plan.env), slice(first_env, first_env + rollout.reward.shape[2])
+        sums, carry = normalize.discounted_returns(reward, rollout.end, learner.reward_carry[:, lanes], hp.gamma)
         stats = normalize.include(learner.reward_stats, rollouts.rows(sums).unsqueeze(-1), active, weight)
+        if carry.shape != learner.reward_carry.shape:
+            whole = learner.reward_carry.clone()
+            whole[:, lanes], carry = carry, whole
         learner = replace(learner, reward_stats=stats, reward_carry=carry)
     return learner

@@ -1,17 +1,24 @@
 """One iteration of a cohort that learns on-policy, with everything around the arithmetic: clocks, failures, sentinels, normalizers."""
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from rlclinic.training import failures, members
+from rlclinic.training.actors.pool import Actors
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.curriculum.staged import Staged
+from rlclinic.training.data import info_columns
+from rlclinic.training.data.rollouts import Rollout
+from rlclinic.training.engines import asynchronous
 from rlclinic.training.engines.captured import Captured
 from rlclinic.training.engines.eager import Engine
 from rlclinic.training.loops import on_policy
 from rlclinic.training.loops.on_policy import Learner, Plan
+from rlclinic.training.maths import returns
 from rlclinic.training.pending_row import CapturedOutcome
 from rlclinic.training.recording import histograms
 from rlclinic.training.sentinels import environment, on_policy_sentinels
@@ -39,7 +46,7 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
     session.waiting.append(readings)
     if iteration.alive is None:
         after = failures.keep_finite(cohort, iteration.before, after, rollout, iteration.whole, readings)
-        elapsed = cohort.episodes.add(rollout)
+        elapsed = cohort.episodes.add(rollout, iteration.first_env)
     else:
         # The engine has taken back what was not finite. Nothing is read before a row is written, so that the GPU never waits for us.
         cohort.episodes.keep(rollout)
@@ -53,6 +60,14 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
         estimates, last_minibatch = iteration.estimates, iteration.last_minibatch
         seen = Seen(iteration.before, after, rollout, iteration.whole, estimates, readings, last_minibatch, elapsed)
         sentinels = compute_sentinels(session, seen, hp, costly) | (iteration.bonus or {})
+        if iteration.arrived is not None and isinstance(cohort.env, Actors):
+            own = asynchronous.sentinels(plan, cohort.env, iteration.before, iteration.arrived)
+            sentinels |= {on_policy_sentinels.PREFIX + name: number for name, number in own.items()}
+            for name in ("target_error", "target_error_ends") if plan.corrects_for_age else ():
+                # V-trace's targets follow another recursion than the one these are held to, wherever data is older than the weights.
+                sentinels.pop(on_policy_sentinels.PREFIX + name, None)
+        if cohort.config.env.term_advantages:
+            sentinels |= share_advantages(rollout, hp, getattr(cohort.env, "step_info", ()))
         if testimony:
             sentinels |= environment.of_rollout(rollout, elapsed, cohort.env)
     clock["sentinels"] += time.perf_counter() - learned
@@ -61,12 +76,29 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
 
     if isinstance(cohort.env, Staged):
         cohort.env.score(iteration.estimates.advantage)
-    cohort.learner = on_policy.update_normalizers(plan, after, rollout, hp, mask)
+    cohort.learner = on_policy.update_normalizers(plan, after, rollout, hp, mask, iteration.first_env)
     failures.environments(cohort)
     if "kl" in readings and members.adaptive(cohort.members):
         for member, kl in zip(cohort.members, last_tried(readings, "kl").tolist(), strict=True):
             members.adapt(member, kl)
     return sentinels
+
+
+def share_advantages(rollout: Rollout, hp: Hyperparameters, names: Sequence[str]) -> dict[str, Tensor]:
+    """How much of what is reinforced comes from each term of the reward, [M] by column: shares of the mean size of its advantage.
+
+    Advantages are linear in the reward: A is the sum over terms of sum_l (gamma lambda)^l r_k, and what the values add, which is no term's.
+    """
+    terms = [k for k, name in enumerate(names) if name.startswith(info_columns.TERM)]
+    if not terms or rollout.said is None:
+        return {}
+    none = torch.zeros_like(rollout.reward)
+    trace = getattr(hp, "gae_lambda", None)
+    settings = (rollout.terminated, rollout.truncated, hp.gamma, torch.ones_like(hp.gamma) if trace is None else trace)
+    sizes = [returns.gae(rollout.said[..., k], none, none, *settings)[0].abs().flatten(1).mean(1) for k in terms]
+    whole = torch.stack(sizes).sum(0)
+    columns = [f"train/terms/{names[k].removeprefix(info_columns.TERM)}/advantage" for k in terms]
+    return {name: torch.where(whole > 0, size / whole.clamp(min=1e-30), torch.nan) for name, size in zip(columns, sizes, strict=True)}
 
 
 def parts(cohort: "Cohort") -> tuple[Plan, Learner]:

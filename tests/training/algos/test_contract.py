@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from rlclinic.config import Config, from_record, to_record
+from rlclinic.config import ADVERSARIAL, Config, from_record, to_record
 from rlclinic.runs.record import Run
 from rlclinic.training import trainer
 from rlclinic.training.__main__ import train_runs
@@ -89,8 +89,8 @@ def store_of(run: Run) -> Path:
 
 
 def test_the_suite_covers_every_algorithm() -> None:
-    # Held to the same promises in test_offline_contract, and in imitation/test_iteration.
-    elsewhere = {settings["name"] for _, settings in (OFFLINE | ONLINE).values()} | set(DAGGERS)
+    # Held to the same promises in test_offline_contract, in imitation/test_iteration, and in imitation/test_adversarial.
+    elsewhere = {settings["name"] for _, settings in (OFFLINE | ONLINE).values()} | set(DAGGERS) | set(ADVERSARIAL)
     assert {settings["name"] for settings in (ALGOS | REPLAY | TABLES).values()} | elsewhere == set(MODULES)
 
 
@@ -200,11 +200,15 @@ def test_the_loss_falls_on_a_fixed_batch(kind: str, task: str) -> None:
 SETTINGS: dict[str, dict[str, Any]] = {
     "ppo": {"n_steps": 16, "batch_size": 64, "n_epochs": 8, "learning_rate": 1e-2, "gamma": 0.5},
     "a2c": {"n_steps": 8, "optimizer": "adam", "learning_rate": 1e-2, "gamma": 0.5, "vf_coef": 1.0},
+    "a3c": {"n_steps": 8, "optimizer": "adam", "learning_rate": 1e-2, "gamma": 0.5, "vf_coef": 1.0},
+    "impala": {"n_steps": 8, "optimizer": "adam", "learning_rate": 1e-2, "gamma": 0.5, "vf_coef": 1.0},
+    "appo": {"n_steps": 16, "batch_size": 64, "n_epochs": 8, "learning_rate": 1e-2, "gamma": 0.5},
     "reinforce": {"n_steps": 16, "learning_rate": 1e-2, "gamma": 0.5, "ent_coef": 0.0},
     "reinforce without baseline": {"n_steps": 16, "learning_rate": 1e-2, "gamma": 0.5, "ent_coef": 0.0},
 }
-BUDGETS = {"ppo": 2_560, "a2c": 8_000, "reinforce": 20_000, "reinforce without baseline": 20_000}
-LEARNS_VALUES = ("ppo", "a2c", "reinforce")
+BUDGETS = dict.fromkeys(("ppo", "appo"), 2_560) | dict.fromkeys(("a2c", "a3c", "impala"), 8_000)
+BUDGETS |= dict.fromkeys(("reinforce", "reinforce without baseline"), 20_000)
+LEARNS_VALUES = ("ppo", "a2c", "a3c", "impala", "appo", "reinforce")
 
 
 def learned(kind: str, probe: str) -> tuple[Any, Any]:

@@ -167,7 +167,7 @@ def test_a_members_numbers_do_not_reach_its_neighbours(algo: str) -> None:
     """As many members as minibatch rows: a bare [M] against [M, 1] would broadcast to [M, M] here and mix them silently."""
     rates = [1e-3, 1e-2, 5e-2, 2e-1]
     size = {"n_envs": 2, "id": "CartPole-v1"}
-    extra = {"n_steps": 2, "batch_size": 4, "clip_range_vf": 0.2, "target_kl": 0.5} if algo == "ppo" else {"n_steps": 2}
+    extra = {"n_steps": 2, "batch_size": 4, "clip_range_vf": 0.2, "target_kl": 0.5} if algo in ("ppo", "appo") else {"n_steps": 2}
     configs = [
         make_config(
             algo, size, seed, algo={**extra, "learning_rate": lr, "gamma": 0.9 + 0.02 * seed, "ent_coef": 0.1 * seed, "vf_coef": 0.5 + seed}

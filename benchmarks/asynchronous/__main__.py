@@ -1,0 +1,177 @@
+"""Actors against waiting, and IMPALA and APPO next to RLlib's.
+
+    python -m benchmarks.asynchronous                             an environment that sleeps; CartPole as fast as it goes
+    python -m benchmarks.asynchronous --rllib-python PYTHON       also RLlib's IMPALA and APPO, interleaved
+
+The environment that sleeps is CartPole whose every step takes a time drawn from a heavy tail (Pareto, shape 1.5, 0.4 ms at least, 50 ms at
+most). The control steps the same number of environments in as many worker processes (`env.workers`), and waits for all of them at every
+step. RLlib gets the same rollouts, environments and actors (env runners), its own defaults otherwise.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.classic_control import CartPoleEnv
+
+from benchmarks import provenance
+from rlclinic.config import Config
+from rlclinic.runs.store import Store
+from rlclinic.training.__main__ import train_runs
+
+COMMAND: Final = "python -m benchmarks.asynchronous"
+ACTORS: Final = 4
+"""More than cores: they wait for the environment most of the time."""
+RLLIB: Final = Path(__file__).parent / "rllib_speed.py"
+ALGOS: Final[dict[str, dict[str, Any]]] = {
+    "ppo": {"name": "ppo", "n_steps": 32, "batch_size": 0.5, "n_epochs": 4, "learning_rate": 3e-3, "gae_lambda": 0.95},
+    "appo": {"name": "appo", "n_steps": 32, "batch_size": 0.5, "n_epochs": 4, "learning_rate": 3e-3, "gae_lambda": 0.95},
+    "impala": {"name": "impala", "n_steps": 32},
+}
+
+
+class Sleepy(CartPoleEnv):
+    """CartPole that takes its time, and now and then much more of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pause = np.random.default_rng(0)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        if seed is not None:
+            self._pause = np.random.default_rng(seed)
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Any:
+        time.sleep(min(4e-4 * (1.0 + self._pause.pareto(1.5)), 0.05))
+        return super().step(action)  # type: ignore[no-untyped-call]
+
+
+def make_sleepy() -> gym.Env[Any, Any]:
+    """With CartPole's time limit."""
+    return gym.wrappers.TimeLimit(Sleepy(), 500)
+
+
+def train(
+    algo: dict[str, Any], env: dict[str, Any], env_steps: int, seeds: int = 1, *, sleepy: bool, evaluate: bool
+) -> list[dict[str, Any]]:
+    """What became of each seed: env steps a second, and the env step of the first evaluation at 475."""
+    folder = provenance.SCRATCH / f"asynchronous-{time.time_ns()}"
+    every = {"eval_every_env_steps": 4_000, "eval_episodes": 10} if evaluate else {"eval_episodes": 0}
+    configs = [
+        Config.model_validate(
+            {
+                "seed": seed,
+                "spec": {"threshold": 475},
+                "env": {"id": "Sleepy" if sleepy else "CartPole-v1", **env},
+                "algo": algo,
+                "net": {"hidden": [64, 64], "activation": "tanh"},
+                "run": {"max_env_steps": env_steps, "stop_at_threshold": evaluate, **every},
+            }
+        )
+        for seed in range(seeds)
+    ]
+    found = []
+    for config in configs if sleepy else [None]:
+        runs = Store(folder).create_group([config] if config is not None else configs).runs
+        train_runs(runs, factory=make_sleepy if sleepy else None)
+        for run in runs:
+            speeds = [float(row["time/fps"]) for row in _rows(run.path)][2:]
+            found.append({"fps": statistics.median(speeds), "reached": run.status.threshold_reached_at})
+    return found
+
+
+def _rows(folder: Path) -> list[dict[str, str]]:
+    import csv
+
+    with (folder / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def speed_where_steps_sleep(pairs: int, env_steps: int) -> list[dict[str, Any]]:
+    """Env steps a second with actors over those of workers that are waited for."""
+    rows = []
+    for order in ("arrival", "fixed"):
+        ratios = []
+        for number in range(pairs):
+            waits = [(ALGOS["ppo"], {"n_envs": ACTORS, "workers": ACTORS})]
+            plays = [({**ALGOS["appo"], "n_actors": ACTORS, "actor_order": order}, {"n_envs": 1})]
+            speeds = {}
+            for name, ((algo, env),) in sorted({"actors": plays, "waits": waits}.items(), reverse=bool(number % 2)):
+                speeds[name] = train(algo, env, env_steps, sleepy=True, evaluate=False)[0]["fps"]
+            ratios.append(speeds["actors"] / speeds["waits"])
+            print(f"{order}: {speeds['actors']:,.0f} env steps/s with actors, {speeds['waits']:,.0f} without", file=sys.stderr)
+        rows.append(
+            {
+                "what": f"steps that sleep: env steps a second of APPO with {ACTORS} actors ({order}) over PPO with {ACTORS} workers",
+                "unit": "x", "value": statistics.median(ratios), "better": "higher", "samples": ratios, "command": COMMAND,
+                "bar": 1.5 if order == "arrival" else None, "stretch": 1.8 if order == "arrival" else None,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def steps_to_threshold(seeds: int, env_steps: int) -> dict[str, Any]:
+    """Env steps to 475 with actors over those without (native CartPole: only the age of the data differs)."""
+    medians, reached = {}, {}
+    for actors in (0, ACTORS):
+        found = train({**ALGOS["appo"], "n_actors": actors}, {"n_envs": 8}, env_steps, seeds, sleepy=False, evaluate=True)
+        steps = [each["reached"] if each["reached"] is not None else np.inf for each in found]
+        medians[actors], reached[actors] = statistics.median(steps), sum(np.isfinite(steps))
+        print(f"{actors} actors: {steps}", file=sys.stderr)
+    return {
+        "what": f"APPO on CartPole-v1, {ACTORS} actors over none: env steps to 475, median of {seeds} seeds",
+        "unit": "x", "value": medians[ACTORS] / medians[0], "better": "lower", "bar": 1.25, "stretch": 1.1, "command": COMMAND,
+        "note": f"{reached[ACTORS]} and {reached[0]} of {seeds} seeds reached it",
+    }  # fmt: skip
+
+
+def next_to_rllib(python: str, pairs: int, seconds: float) -> list[dict[str, Any]]:
+    """Env steps a second on CartPole, two actors with four environments each."""
+    rows = []
+    for name in ("impala", "appo"):
+        ratios = []
+        for number in range(pairs):
+            speeds = {}
+            for side in sorted(("ours", "rllib"), reverse=bool(number % 2)):
+                if side == "rllib":
+                    done = subprocess.run([python, str(RLLIB), name, str(seconds)], capture_output=True, text=True, check=True)
+                    speeds[side] = float(json.loads(done.stdout.strip().splitlines()[-1])["env_steps_per_second"])
+                else:
+                    algo = {**ALGOS[name], "n_actors": 2}
+                    speeds[side] = train(algo, {"n_envs": 4, "native": "never"}, 40_000, sleepy=False, evaluate=False)[0]["fps"]
+            ratios.append(speeds["ours"] / speeds["rllib"])
+            print(f"{name}: {speeds['ours']:,.0f} env steps/s, RLlib {speeds['rllib']:,.0f}", file=sys.stderr)
+        rows.append(
+            {
+                "what": f"{name.upper()} on CartPole-v1 (Gymnasium's), 2 actors x 4 environments: env steps a second over RLlib's",
+                "unit": "x", "value": statistics.median(ratios), "better": "higher", "bar": 5.0, "stretch": 10.0, "samples": ratios,
+                "command": f"{COMMAND} --rllib-python PYTHON",
+            }
+        )  # fmt: skip
+    return rows
+
+
+def main() -> None:
+    """Measure, and save benchmarks/results/asynchronous.json."""
+    parser = provenance.parser(__doc__)
+    parser.add_argument("--rllib-python", metavar="PYTHON", help="an interpreter with ray[rllib]==2.60.0 and torch")
+    asked = parser.parse_args()
+    pairs, steps = (1, 3_000) if asked.quick else (5, 12_000)
+    rows = speed_where_steps_sleep(pairs, steps)
+    rows.append(steps_to_threshold(2 if asked.quick else 10, 20_000 if asked.quick else 100_000))
+    if asked.rllib_python:
+        rows += next_to_rllib(asked.rllib_python, 1 if asked.quick else 3, 15.0 if asked.quick else 45.0)
+    for row in rows:
+        print(f"{row['what']}: {row['value']:.2f} {row['unit']} (bar {row['bar']})")
+    print(provenance.write("asynchronous", rows, provenance.provenance(COMMAND), asked.quick))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""Runs with actors: exact in turn, bounded by arrival, and none the worse for an actor that is killed."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlclinic.config import Config
+from rlclinic.errors import ConfigError, EnvironmentFailed
+from rlclinic.runs.record import Run
+from rlclinic.training import assembly, optim
+from rlclinic.training.__main__ import train_runs
+from rlclinic.training.actors import pool
+from rlclinic.training.actors.pool import Actors
+from rlclinic.training.engines.asynchronous import Asynchronous
+from rlclinic.training.fast import gradients
+from rlclinic.training.loops import on_policy
+from rlclinic.training.loops.on_policy import IterationInputs, Learner, Plan
+from tests.training import tasks
+from tests.training.cohorts import Interrupted, assert_same_run, interrupt_at, make_config, table, train, workshop
+
+RUN = {"max_env_steps": 256, "checkpoint_every_env_steps": 70, "eval_every_env_steps": 128}
+
+
+def config_of(kind: str, seed: int = 0, env: dict[str, Any] | None = None, **algo: Any) -> Config:
+    settings = {"n_actors": 2, "n_steps": 8, **algo}
+    return make_config(kind, {"max_episode_steps": 20, **(env or {})}, seed, algo=settings, run=RUN)
+
+
+def actors_of(config: Config, seeds: tuple[int, ...] = (0,), factory: Any = None) -> tuple[Actors, Plan, Learner]:
+    """Actors that are ready, and a learner for them."""
+    env = assembly.make_env(config, list(seeds), "cpu", factory)
+    assert isinstance(env, Actors)
+    env.corrections = tuple(sorted(assembly.CORRECTIONS))
+    env.reset()
+    plan = assembly.plan_for(config, env)
+    assert isinstance(plan, Plan)
+    learner = assembly.fresh_learner(plan, list(seeds), env.n_envs)
+    assert isinstance(learner, Learner)
+    return env, plan, learner
+
+
+def moved(learner: Learner, by: float) -> Learner:
+    return Learner(learner.flat + by, learner.optimizer, learner.obs_stats, learner.reward_stats, learner.reward_carry)
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """IMPALA with two actors, in one go, alone."""
+    return train(tmp_path_factory.mktemp("straight"), [config_of("impala", 2, {"normalize_obs": True, "normalize_reward": True})])[0]
+
+
+def test_a_member_of_a_cohort_with_actors_learns_as_it_would_alone(straight: Run, tmp_path: Path) -> None:
+    env = {"normalize_obs": True, "normalize_reward": True}
+    together = train(tmp_path, [config_of("impala", seed, env) for seed in (5, 2)])
+    assert_same_run(together[1], straight)
+    assert table(together[0]) != table(straight)
+
+
+def test_a_run_with_actors_resumes_as_if_it_had_never_stopped(straight: Run) -> None:
+    steps = [int(row["total_timesteps"]) for row in table(straight)]
+    with pytest.raises(Interrupted):
+        train(straight.path.parent.parent, [straight.config], callback=interrupt_at(steps[-1]))
+    broken = Run((straight.path.parent / "@last").resolve())
+    assert 0 < broken.checkpoint("@last").step < steps[-1]
+    assert train_runs([broken], resume=True)
+    assert_same_run(broken, straight)
+
+
+def test_killed_actors_cost_time_and_not_a_bit(straight: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hear, killed = Actors._hear, []
+
+    def with_a_kill(self: Actors, number: int) -> Any:
+        if len(killed) < 3:
+            process = self._places[number].process._process
+            assert process.pid is not None
+            os.kill(process.pid, signal.SIGKILL)
+            killed.append(number)
+        return hear(self, number)
+
+    monkeypatch.setattr(Actors, "_hear", with_a_kill)
+    run = train(tmp_path, [straight.config])[0]
+    assert_same_run(run, straight)
+    assert "another one has taken its place" in (run.path / "run.log").read_text()
+
+
+def test_an_actor_that_always_dies_is_given_up_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    env, plan, learner = actors_of(config_of("impala"))
+    monkeypatch.setattr(pool, "DEATHS", 1)
+
+    def die(_: pool.ActorProcess) -> None:
+        raise pool.ActorDied("process 1 was killed by SIGKILL")
+
+    monkeypatch.setattr(pool.ActorProcess, "hear", die)
+    with pytest.raises(EnvironmentFailed, match=r"has died 2 times.*killed by SIGKILL"):
+        env.collect(plan, learner, 0)
+    env.close()
+
+
+def test_in_turn_a_rollout_is_as_many_updates_old_as_there_are_actors() -> None:
+    env, plan, learner = actors_of(config_of("impala", n_actors=3))
+    weights = [moved(learner, 0.01 * k) for k in range(7)]
+    try:
+        arrived = [env.collect(plan, weights[k], k) for k in range(7)]
+    finally:
+        env.close()
+    assert [each.lag for each in arrived] == [0, 1, 2, 3, 3, 3, 3]
+    for k, each in enumerate(arrived):
+        assert torch.equal(each.actor.flat, weights[k - each.lag].flat)
+        # Its log-probabilities are those of the weights that acted.
+        ratio = on_policy.log_ratio(plan, plan.policy.layout.views(each.actor.flat), each.rollout)
+        assert float(ratio.abs().max()) < 1e-6
+    assert [each.first_env for each in arrived] == [0, 2, 4, 0, 2, 4, 0]
+    # No two actors start from the same states, and each goes on where it was.
+    assert not torch.equal(arrived[0].rollout.obs, arrived[1].rollout.obs)
+    assert torch.equal(arrived[3].rollout.obs[:, 0], arrived[0].rollout.following[:, -1])
+
+
+class Slow(tasks.Signs):
+    """Signs whose every second copy takes its time."""
+
+    made = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late = 0.0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        if seed is not None:
+            self.late = 0.02 * (seed % 2)
+        return super().reset(seed=seed)
+
+    def step(self, action: Any) -> Any:
+        time.sleep(self.late)
+        return super().step(action)
+
+
+def test_by_arrival_nobody_waits_for_a_straggler_until_its_rollout_would_be_too_old() -> None:
+    config = config_of("impala", env={"id": "Slow", "n_envs": 1}, n_actors=4, n_steps=2, actor_order="arrival", max_lag=6)
+    env, plan, learner = actors_of(config, factory=Slow)
+    try:
+        lags = [env.collect(plan, learner, k).lag for k in range(40)]
+    finally:
+        env.close()
+    assert max(lags) <= 6
+    assert len(set(lags[8:])) > 1, "by arrival the age of rollouts differs"
+
+
+def test_a3c_takes_its_gradient_where_the_actor_stood_and_applies_it_where_the_learner_is() -> None:
+    config = config_of("a3c", normalize_advantage="off", max_grad_norm=1e9, optimizer="sgd", momentum=0.0, learning_rate=0.1)
+    env, plan, learner = actors_of(config)
+    hp = workshop([config_of("a3c", n_actors=0, optimizer="sgd", learning_rate=0.1, max_grad_norm=1e9)]).numbers()
+    seed = torch.zeros(1, 1, 1, dtype=torch.int64)
+    newer = moved(learner, 0.05)
+    try:
+        env.collect(plan, learner, 0)  # both actors begin with the first weights
+        iteration = Asynchronous().iterate(
+            IterationInputs(plan, newer, env, on_policy.Position(torch.empty(0)), hp, None, seed, 1, dict.fromkeys(("env", "learn"), 0.0))
+        )
+    finally:
+        env.close()
+    assert iteration.arrived is not None
+    assert torch.equal(iteration.arrived.actor.flat, learner.flat)
+    whole, _ = on_policy.estimate_advantages(plan, learner, iteration.rollout, hp)
+    grad, _ = gradients.by_autograd(plan, learner.flat, whole, hp)
+    expected, _ = optim.step(plan.optimizer, newer.flat, grad, newer.optimizer, hp.step_size, None)
+    torch.testing.assert_close(iteration.after.flat, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_impala_weighs_an_old_step_by_the_clipped_ratio_of_the_policies() -> None:
+    config = config_of("impala", normalize_advantage="off", gae_lambda=0.0, gamma=0.0)
+    env, plan, learner = actors_of(config)
+    newer = moved(learner, 0.3 * torch.randn(learner.flat.shape, generator=torch.Generator().manual_seed(1)))  # type: ignore[arg-type]
+    hp = workshop([config_of("impala", n_actors=0, gae_lambda=0.0, gamma=0.0)]).numbers()
+    try:
+        rollout = env.collect(plan, learner, 0).rollout
+    finally:
+        env.close()
+    whole, raw = on_policy.estimate_advantages(plan, newer, rollout, hp)
+    views = plan.policy.layout.views(newer.flat)
+    rho = on_policy.log_ratio(plan, views, rollout).exp().clamp(max=1.0).flatten(1)
+    assert float(rho.min()) < 0.9, "the policies must differ, or nothing is tested"
+    # Without a future, an advantage is the reward less the value, times the weight.
+    torch.testing.assert_close(raw.advantage, rho * (rollout.reward.flatten(1) - whole.value), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["appo", "a3c"])
+def test_an_environment_of_ones_own_is_played_by_actors(tmp_path: Path, kind: str) -> None:
+    run = train(tmp_path, [config_of(kind, env={"id": "Signs", "max_episode_steps": None})], factory=tasks.Signs)[0]
+    assert run.status.state == "finished"
+    lag = [float(row["train/sentinel/policy_lag"]) for row in table(run)]
+    assert max(lag) == 2.0
+    assert np.isfinite([float(row["train/sentinel/actor_kl"]) for row in table(run)]).all()
+
+
+def test_an_environment_that_breaks_in_an_actor_ends_its_run_with_the_reason(tmp_path: Path) -> None:
+    run = train(tmp_path, [config_of("impala", env={"id": "Fragile", "max_episode_steps": None})], factory=tasks.Fragile)[0]
+    assert run.status.state == "failed"
+    assert "Fragile" in (run.status.reason or "")
+
+
+def test_what_sits_with_the_environments_is_refused_before_anything_is_spent() -> None:
+    with pytest.raises((ConfigError, ValueError), match=r"n_actors"):
+        Config(**{**config_of("impala").model_dump(), "bonus": {"kind": "count", "coef": 0.1}})
