@@ -7,14 +7,19 @@ import json
 import signal
 import sys
 
-from rlclinic.launch import local
+from rlclinic.launch import places
 
 
 def main() -> int:
     """Run the order in the first argument (see `local._detach`) to its end."""
     order = json.loads(sys.argv[1])
-    launch = local.start(
-        order["cohorts"], parallel=order["parallel"], resume=order["resume"], threads=order["threads"], module=order["module"]
+    launch = places.start(
+        order["cohorts"],
+        parallel=order["parallel"],
+        resume=order["resume"],
+        threads=order["threads"],
+        module=order["module"],
+        device=order["device"],
     )
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):

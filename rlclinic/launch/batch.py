@@ -22,7 +22,7 @@ from typing import Final
 from rlclinic import trust
 from rlclinic.config import Config
 from rlclinic.errors import RunError
-from rlclinic.launch import local
+from rlclinic.launch import local, places
 from rlclinic.launch.plan import plan
 from rlclinic.runs import disk, status_file, studies
 from rlclinic.runs.record import Group, Run
@@ -132,12 +132,15 @@ def start(
     together = sorted(runs, key=_last_step) if resume else list(runs)
     configs = [run.config for run in together]
     device = device or configs[0].run.device
-    return local.start(
-        [[together[place].path for place in cohort] for cohort in split_into_cohorts(configs, processes, members, device)],
-        parallel=processes if device == "cpu" else 1,
+    gpus = 1 if device == "cpu" else places.count_gpus()
+    cohorts = split_into_cohorts(configs, processes, members, device, gpus)
+    return places.start(
+        [[together[place].path for place in cohort] for cohort in cohorts],
+        parallel=processes if device == "cpu" else gpus,
         resume=resume,
         detach=detach,
         threads=configs[0].run.threads,
+        device=device,
     )
 
 
@@ -174,10 +177,12 @@ class _Tick:
             self._next = time.monotonic() + max(OBSERVE_SECONDS, 9 * (time.monotonic() - now))
 
 
-def split_into_cohorts(configs: Sequence[Config], processes: int, members: int | None = None, device: str = "cpu") -> list[list[int]]:
+def split_into_cohorts(
+    configs: Sequence[Config], processes: int, members: int | None = None, device: str = "cpu", gpus: int = 1
+) -> list[list[int]]:
     """Places in `configs`, one list a cohort: at most `members` in each, and one for every process at least."""
     share = math.ceil(len(configs) / processes)
-    return plan(configs, math.ceil(len(configs) / min(share, members or share)), device)
+    return plan(configs, math.ceil(len(configs) / min(share, members or share)), device, gpus)
 
 
 def choose_members(configs: Sequence[Config], cores: int) -> int:
@@ -222,7 +227,7 @@ class Study:
     store: Store
     kind: studies.Kind
     id: str
-    cores: int = field(default_factory=local.available_cores)
+    cores: int = field(default_factory=places.count_cores)
     watch: Callable[[Progress], None] | None = None
     stop: StopRequests | None = None
 

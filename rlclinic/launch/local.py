@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Protocol
 
 from rlclinic.launch import deaths
 from rlclinic.runs import launcher_status
@@ -27,12 +27,24 @@ STOP_SECONDS: Final = 60.0
 """How long `stop` lets a process finish its iteration and write a checkpoint before it is killed."""
 
 
+class Process(Protocol):
+    """A training process, here or elsewhere: what a launch asks of `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def returncode(self) -> int | None: ...
+    def poll(self) -> int | None: ...
+    def send_signal(self, sig: int, /) -> None: ...
+    def wait(self) -> int | None: ...
+
+
 @dataclass
 class Cohort:
     """One training process and the runs it trains."""
 
     runs: list[Path]
-    process: subprocess.Popen[bytes] | None = None
+    process: Process | None = None
     returncode: int | None = None
     log_start: int = 0
     oom_kills: int = 0
@@ -95,7 +107,7 @@ class Launch:
         self._stop_deadline = None
         self._drop_waiting()
         for cohort in list(self.running):
-            _kill_group(cohort)
+            self._kill(cohort)
             if cohort.process is not None:
                 cohort.process.wait()
             self._end(cohort, "aborted before a checkpoint could be written; a resume goes on from the last one")
@@ -106,11 +118,10 @@ class Launch:
         return [cohort for cohort in self.ended if cohort.returncode != 0]
 
     def _start(self, cohort: Cohort) -> None:
-        command = [sys.executable, "-m", "rlclinic.launch.child", str(os.getpid()), self.module, *map(str, cohort.runs)]
         cohort.oom_kills = deaths.oom_kills()
         with launcher_status.open_log(cohort.log) as log:
             cohort.log_start = log.tell()
-            cohort.process = _spawn([*command, *(["--resume"] if self.resume else [])], log, self.threads)
+            cohort.process = _spawn(command(self.module, cohort.runs, self.resume), log, self.threads)
         self.running.append(cohort)
 
     def _end(self, cohort: Cohort, aborted: str | None = None) -> None:
@@ -121,16 +132,26 @@ class Launch:
             return
         cohort.returncode = cohort.process.returncode
         # Env workers share the process's group; one that hangs must not outlive it.
-        _kill_group(cohort)
+        self._kill(cohort)
         if self.stopping and cohort.returncode == -signal.SIGTERM:
             # It was still importing: nothing was there yet to catch the signal, and nothing to save.
             aborted = aborted or "stopped before it began to train"
         printed = launcher_status.read_log(cohort.log, cohort.log_start)
-        out_of_memory = deaths.oom_kills() > cohort.oom_kills
-        reason = aborted or deaths.explain(cohort.returncode, printed, out_of_memory=out_of_memory)
+        reason = aborted or self._explain(cohort, printed)
         for run in cohort.runs:
             launcher_status.close(run, "stopped" if aborted else "failed", reason, "" if aborted else printed)
         launcher_status.drop_empty(cohort.log)
+
+    def _kill(self, cohort: Cohort) -> None:
+        if cohort.process is not None:
+            try:
+                os.killpg(cohort.process.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                return
+
+    def _explain(self, cohort: Cohort, printed: str) -> str:
+        """Why a process ended that had something to train."""
+        return deaths.explain(cohort.returncode or 0, printed, out_of_memory=deaths.oom_kills() > cohort.oom_kills)
 
     def _drop_waiting(self) -> None:
         for cohort in self.waiting:
@@ -148,6 +169,7 @@ def start(
     detach: bool = False,
     threads: int = 1,
     module: str = TRAINING,
+    device: str = "cpu",
 ) -> Launch:
     """Train run folders, one process per cohort, at most `parallel` (default: one per core) at a time.
 
@@ -155,16 +177,21 @@ def start(
     takes over instead, in a session of its own: the Launch that comes back has nothing to poll, and the runs' folders
     tell how they stand. RunBusy, before anything starts, if a run is being written by another process.
     """
-    folders = [[Path(run).resolve() for run in cohort] for cohort in cohorts if cohort]
-    for run in (run for cohort in folders for run in cohort):
-        launcher_status.queue(run)
-    launch = Launch([Cohort(runs) for runs in folders], parallel or available_cores(), resume, threads, module)
+    launch = Launch(queue_cohorts(cohorts), parallel or available_cores(), resume, threads, module)
     if detach:
-        _detach(launch)
+        _detach(launch, device)
         launch.waiting = []
     else:
         launch.poll()
     return launch
+
+
+def queue_cohorts(cohorts: Sequence[Sequence[Path | str]]) -> list[Cohort]:
+    """Mark all runs as waiting for a process."""
+    waiting = [Cohort([Path(run).resolve() for run in cohort]) for cohort in cohorts if cohort]
+    for run in (run for cohort in waiting for run in cohort.runs):
+        launcher_status.queue(run)
+    return waiting
 
 
 def available_cores() -> int:
@@ -172,7 +199,7 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _detach(launch: Launch) -> None:
+def _detach(launch: Launch, device: str) -> None:
     """Hand the cohorts to `python -m rlclinic.launch` in its own session: no terminal, no parent to die with."""
     order = {
         "cohorts": [[str(run) for run in cohort.runs] for cohort in launch.waiting],
@@ -180,6 +207,7 @@ def _detach(launch: Launch) -> None:
         "resume": launch.resume,
         "threads": launch.threads,
         "module": launch.module,
+        "device": device,
     }
     if not launch.waiting:
         return
@@ -190,10 +218,16 @@ def _detach(launch: Launch) -> None:
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env=_environment(launch.threads),
+            env=environment(launch.threads),
         )
     # It is meant to outlive this process; Popen would warn that nobody waited for it.
     process.returncode = 0
+
+
+def command(module: str, runs: Sequence[Path | str], resume: bool) -> list[str]:
+    """How a training process is started that ends with this one."""
+    start = [sys.executable, "-m", "rlclinic.launch.child", str(os.getpid()), module, *map(str, runs)]
+    return [*start, *(["--resume"] if resume else [])]
 
 
 def _spawn(command: list[str], log: IO[bytes], threads: int) -> "subprocess.Popen[bytes]":
@@ -204,11 +238,11 @@ def _spawn(command: list[str], log: IO[bytes], threads: int) -> "subprocess.Pope
         stdout=log,
         stderr=log,
         process_group=0,
-        env=_environment(threads),
+        env=environment(threads),
     )
 
 
-def _environment(threads: int) -> dict[str, str]:
+def environment(threads: int) -> dict[str, str]:
     """One process per core: every library that would start a thread per core is told not to."""
     count = str(threads)
     limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), count)
@@ -216,11 +250,3 @@ def _environment(threads: int) -> dict[str, str]:
     kept = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(128 << 20)}
     # Faulthandler: a crash inside a simulator's C code leaves a traceback too.
     return {**kept, **os.environ, **limits, "PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1"}
-
-
-def _kill_group(cohort: Cohort) -> None:
-    if cohort.process is not None:
-        try:
-            os.killpg(cohort.process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            return

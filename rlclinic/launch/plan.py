@@ -12,11 +12,11 @@ MAX_MEMBERS: Final = 64
 """Members of a cohort on a CPU core: beyond this a larger batch no longer saves overhead, and memory grows."""
 
 
-def plan(configs: Sequence[Config], cores: int, device: str = "cpu") -> list[list[int]]:
+def plan(configs: Sequence[Config], cores: int, device: str = "cpu", gpus: int = 1) -> list[list[int]]:
     """Positions in `configs`, one list per cohort; each cohort is one process.
 
     Runs of one shape share a cohort. On a CPU they are split so that every core has work: 8 runs on 2 cores make 4 + 4.
-    A GPU takes all runs of a shape at once.
+    A GPU takes all runs of a shape at once; several GPUs, or parts of one, share them.
     """
     if not configs or cores < 1:
         raise UsageError(f"nothing to plan: {len(configs)} configs on {cores} cores")
@@ -24,7 +24,7 @@ def plan(configs: Sequence[Config], cores: int, device: str = "cpu") -> list[lis
     for position, config in enumerate(configs):
         shapes.setdefault(shape_key(config), []).append(position)
     if device != "cpu":
-        return list(shapes.values())
+        return [cohort for members in shapes.values() for cohort in _split(members, ceil(len(configs) / gpus))]
     share = ceil(len(configs) / cores)
     return [cohort for members in shapes.values() for cohort in _split(members, min(share, MAX_MEMBERS))]
 

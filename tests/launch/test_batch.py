@@ -123,8 +123,14 @@ def test_one_request_stops_and_a_second_does_not_wait(
 def small(*changes: str) -> Config:
     return set_values(
         load("CartPole-v1:ppo_zoo").config,
-        ["run.max_env_steps=2048", "run.eval_every_env_steps=512", "run.eval_episodes=1", *changes],
+        ["run.max_env_steps=8192", "run.eval_every_env_steps=1024", "run.eval_episodes=1", *changes],
     )
+
+
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a fast machine a small study is over before the second look at it."""
+    monkeypatch.setattr(batch, "OBSERVE_SECONDS", 0.02)
 
 
 def train_study(root: Path, watch: Callable[[batch.Progress], None] | None = None, stop: Callable[[], int] | None = None) -> list[bytes]:
@@ -148,6 +154,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     return train_study(tmp_path_factory.mktemp("whole"))
 
 
+@pytest.mark.usefixtures("looks_often")
 def test_a_study_whose_worker_is_killed_comes_out_as_if_nothing_had_happened(tmp_path: Path, whole: list[bytes]) -> None:
     killed: list[int] = []
 
@@ -164,6 +171,7 @@ def test_a_study_whose_worker_is_killed_comes_out_as_if_nothing_had_happened(tmp
     assert run.status.reason is None
 
 
+@pytest.mark.usefixtures("looks_often")
 def test_an_interrupted_study_goes_on_with_the_same_call(tmp_path: Path, whole: list[bytes]) -> None:
     asked: list[int] = []
 

@@ -237,9 +237,9 @@ def test_trainings_keep_the_memory_that_they_free_unless_somebody_has_said_other
     names = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
     for name in names:
         monkeypatch.delenv(name, raising=False)
-    assert all(int(local._environment(1)[name]) >= 32 << 20 for name in names)
+    assert all(int(local.environment(1)[name]) >= 32 << 20 for name in names)
     monkeypatch.setenv(names[1], "4096")
-    assert local._environment(1)[names[1]] == "4096"
+    assert local.environment(1)[names[1]] == "4096"
 
 
 def test_cores_are_those_that_this_process_may_use() -> None:

@@ -109,7 +109,7 @@ def used_by_the_launcher(warm: Warm) -> Iterator[None]:
         module, *arguments = command[4:]
         if module != local.TRAINING:
             return cold(command, log, threads)
-        return warm.start(*arguments, printed=Path(log.name), cwd=Path.cwd(), environment=local._environment(threads))
+        return warm.start(*arguments, printed=Path(log.name), cwd=Path.cwd(), environment=local.environment(threads))
 
     local._spawn = spawn
     try:
@@ -176,7 +176,7 @@ def _start(module: str, arguments: list[str], printed: str, fault: Sequence[Any]
 def _spawn_here(command: list[str], log: IO[bytes], threads: int) -> Child:
     """How a command that was forked launches: it has imported torch, and forks in its turn."""
     module, *arguments = command[4:]
-    pid = _start(module, arguments, log.name, (), str(Path.cwd()), local._environment(threads))
+    pid = _start(module, arguments, log.name, (), str(Path.cwd()), local.environment(threads))
     return Child(pid, Path(log.name), lambda seconds: _wait(pid, seconds))
 
 
