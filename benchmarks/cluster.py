@@ -4,14 +4,16 @@
     python -m benchmarks.cluster --only storms --jobs 200
 
 Empty jobs: 4 processes claim and finish. Starts and stops: a worker in a process of its own, jobs whose training is pretended (lines in
-a file). Storms: jobs under kill -9 and SIGSTOP of workers, of jobs' processes and of the database; every line says which attempt wrote it
-and when, so that two writers of one job are seen. The PostgreSQL server is a private one (tests/postgres.py).
+a file). Ray: a pretended cohort, in turn on a cluster of this machine and without one. Storms: jobs under kill -9 and SIGSTOP of workers,
+of jobs' processes and of the database; every line says which attempt wrote it and when, so that two writers of one job are seen. The
+PostgreSQL server is a private one (tests/postgres.py).
 """
 
 import multiprocessing
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,7 +25,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import provenance
-from rlclinic.ops.jobs import audited, models, pool, start
+from rlclinic.config import Config
+from rlclinic.errors import UsageError
+from rlclinic.launch import places
+from rlclinic.launch import ray as ray_launcher
+from rlclinic.ops.jobs import audited, budget, models, pool, start
+from rlclinic.ops.jobs.audit import Caller
 from rlclinic.ops.train import signals
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.runs import lease
@@ -73,9 +80,9 @@ def _start_worker(store: Store) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, "-c", f"from benchmarks import cluster; cluster.work({str(store.root)!r})"])
 
 
-def _submit(store: Store, steps: int, seed: int) -> models.Job:
+def _submit(store: Store, steps: int, seed: int, by: Caller = start.PERSON) -> models.Job:
     request = TrainRequest(ref="CartPole-v1:ppo_zoo", max_env_steps=2_000, seeds=1, seed=seed, runs_dir=store.root)
-    return start.start_training(request, hypothesis=f"{steps} steps")
+    return start.start_training(request, hypothesis=f"{steps} steps", by=by)
 
 
 def _lines(store: Store) -> list[list[str]]:
@@ -125,6 +132,35 @@ def measure_starts_and_stops(kind: str, store: Store, jobs: int) -> list[dict[st
     ]
 
 
+# ── Ray ──
+
+
+def measure_ray(store: Store, cohorts: int) -> list[dict[str, Any]]:
+    """Seconds that a cohort takes longer on a warm Ray cluster of this machine than in a process of our own; nothing is trained."""
+    base = Config.model_validate({"env": {"id": "CartPole-v1"}})
+    runs = store.create_group([base.model_copy(update={"seed": seed}) for seed in range(2 * cohorts)]).runs
+    os.environ["PRETEND"], here = "finish", str(Path(__file__).resolve().parent.parent)
+    os.environ["PYTHONPATH"] = here
+    ray_launcher._PASSED_ON = (*ray_launcher._PASSED_ON, "PRETEND")  # type: ignore[misc, assignment]
+    taken: dict[str, list[float]] = {"local": [], "ray": []}
+    for number, run in enumerate(runs):
+        place = ("local", "ray")[number % 2]
+        os.environ[places.VARIABLE] = place
+        if number == 1:
+            ray_launcher.connect(places.RayPlace())
+        began = time.perf_counter()
+        launch = places.start([[run.path]], module="tests.launch.pretended")
+        while launch.poll():
+            time.sleep(0.005)
+        taken[place].append(time.perf_counter() - began)
+        assert run.status.state == "finished", run.status.reason
+        time.sleep(1.0)  # what comes next finds the cluster as idle as this one did
+    os.environ[places.VARIABLE] = ""
+    added = statistics.median(taken["ray"][1:]) - statistics.median(taken["local"][1:])
+    note = f"medians of {cohorts - 1}, in turn with local ones ({statistics.median(taken['local'][1:]):.2f} s)"
+    return [row("Ray: added to a cohort by a warm cluster", max(added, 0.0), "s", 1.0, 0.3, "lower", note)]
+
+
 # ── storms ──
 
 
@@ -132,7 +168,10 @@ def storm(kind: str, store: Store, server: postgres.Server | None, jobs: int, se
     """Jobs under kills and pauses: those that were lost, those that two wrote at once, and the budget."""
     chance = random.Random(seed)
     counts: dict[str, int] = defaultdict(int)
-    submitted = [_submit(store, 30, 10 * number) for number in range(jobs)]
+    agent = Caller(face="mcp", name="storm", budgeted=True)
+    budget.set_budget(store.root, env_steps=jobs * 2_048)
+    submitted = [_submit(store, 30, 10 * number, agent) for number in range(jobs)]
+    refused = _is_refused(store, 10 * jobs, agent)
     workers = [_start_worker(store) for _ in range(2)]
     deadline = time.monotonic() + seconds
     paused: list[tuple[float, int]] = []
@@ -168,7 +207,8 @@ def storm(kind: str, store: Store, server: postgres.Server | None, jobs: int, se
         for _, pid in paused:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
-        while time.monotonic() < deadline + 60 and any(state in ("queued", "claimed") for state in _states(store)):
+        # What the storm has left is done in peace: only then can be told what is lost.
+        while time.monotonic() < deadline + max(60.0, 2 * seconds) and any(state in ("queued", "claimed") for state in _states(store)):
             time.sleep(1.0)
     finally:
         for worker in workers:
@@ -177,12 +217,25 @@ def storm(kind: str, store: Store, server: postgres.Server | None, jobs: int, se
             worker.wait()
     lost = [job.id for job in submitted if (models.load(store, job.id) or job).state not in ("finished", "failed")]
     failed = [job.id for job in submitted if (models.load(store, job.id) or job).state == "failed"]
+    spent = budget.get_budget(store.root)
+    overdrawn = max(0, spent.used_env_steps + spent.held_env_steps - (spent.env_steps or 0)) + (not refused)
     told = ", ".join(f"{what} {count}" for what, count in sorted(counts.items()))
-    note = f"{jobs} jobs, lease {job_queue.LEASE_SECONDS:g} s; {told}; {len(failed)} given up after {job_queue.MOST_FAILURES} failures"
+    note = f"{jobs} jobs, lease {job_queue.LEASE_SECONDS:g} s; {told}; {len(failed)} given up"
     return [
-        row(f"{kind}, storm: jobs that were lost", len(lost), "jobs", 0, 0, "lower", note),
-        row(f"{kind}, storm: jobs with two writers at a time", len(_find_overlaps(store)), "jobs", 0, 0, "lower", note),
+        row(f"{kind}, storm: jobs that were lost", len(lost), "jobs", 0, None, "lower", note),
+        row(f"{kind}, storm: jobs with two writers at a time", len(_find_overlaps(store)), "jobs", 0, None, "lower", note),
+        row(f"{kind}, storm: budget overdrawn", overdrawn, "env steps", 0, None, "lower", note),
+        row(f"{kind}, storm: jobs given up", len(failed), "jobs", 0, None, "lower", note),
     ]
+
+
+def _is_refused(store: Store, seed: int, by: Caller) -> bool:
+    """Whether a start that the budget does not pay for any more is refused."""
+    try:
+        _submit(store, 30, seed, by)
+    except UsageError:
+        return True
+    return False
 
 
 def _states(store: Store) -> list[str]:
@@ -218,7 +271,7 @@ def _find_overlaps(store: Store) -> set[str]:
 # ── all of it ──
 
 
-def row(what: str, value: float, unit: str, bar: float, stretch: float, better: str = "higher", note: str = "") -> dict[str, Any]:
+def row(what: str, value: float, unit: str, bar: float, stretch: float | None, better: str = "higher", note: str = "") -> dict[str, Any]:
     """A figure with its bar."""
     print(f"{what}: {value:.3g} {unit}   {note}", file=sys.stderr)
     return {"what": what, "value": value, "unit": unit, "bar": bar, "stretch": stretch, "better": better, "note": note}
@@ -243,15 +296,20 @@ def opened(kind: str) -> Iterator[tuple[Store, postgres.Server | None]]:
 def main() -> None:
     """Measure what is asked for."""
     parser = provenance.parser(__doc__)
-    parser.add_argument("--only", choices=["empty", "starts", "storms"], action="append", help="leave out the rest; repeatable")
+    parser.add_argument("--only", choices=["empty", "starts", "ray", "storms"], action="append", help="leave out the rest; repeatable")
     parser.add_argument("--kind", choices=KINDS, action="append", help="one database alone")
     parser.add_argument("--jobs", type=int, default=200, help="jobs of a storm")
-    parser.add_argument("--seconds", type=float, default=1800.0, help="how long a storm may take")
+    parser.add_argument(
+        "--seconds", type=float, default=1800.0, help="how long a storm goes on; what is left is done in peace, for twice as long at most"
+    )
     parser.add_argument("--lease", type=float, default=5.0, help="seconds of a lease in a storm")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    parts = asked.only or ["empty", "starts", "storms"]
+    parts = asked.only or ["empty", "starts", "ray", "storms"]
     rows: list[dict[str, Any]] = []
+    if "ray" in parts:
+        with tempfile.TemporaryDirectory(prefix="rlclinic-cluster-", ignore_cleanup_errors=True) as folder:
+            rows += measure_ray(Store(Path(folder) / "runs"), 3 if asked.quick else 11)
     for kind in asked.kind or KINDS:
         if "empty" in parts:
             with opened(kind) as (store, _):
@@ -262,6 +320,7 @@ def main() -> None:
         if "storms" in parts:
             os.environ["RLCLINIC_LEASE_SECONDS"] = str(asked.lease)
             job_queue.LEASE_SECONDS = asked.lease
+            start.MOST_WAITING = asked.jobs + 1  # type: ignore[misc]
             with opened(kind) as (store, server):
                 rows += storm(kind, store, server, 4 if asked.quick else asked.jobs, asked.seed, 60.0 if asked.quick else asked.seconds)
             del os.environ["RLCLINIC_LEASE_SECONDS"]

@@ -16,6 +16,8 @@ from typing import Final
 from rlclinic.errors import RunError
 
 VARIABLE: Final = "RLCLINIC_LEASE"
+SECONDS: Final = float(os.environ.get("RLCLINIC_LEASE_SECONDS") or 30.0)
+"""How long a process is believed after its last word."""
 SAFETY: Final = 0.1
 """Share of a lease that nobody writes in any more: a write that began before the deadline has that long to end."""
 _DEADLINE: Final = struct.Struct("<d")

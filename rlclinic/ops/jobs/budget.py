@@ -45,7 +45,7 @@ def get_budget(runs_dir: Path = Path("runs")) -> Budget:
 def standing(store: Store) -> Budget:
     """How the budget stands now."""
     record = jobs.budget(store)
-    counted = [job for job in models.everything(store) if job.by.budgeted]
+    counted = [job for job in models.started(store) if job.by.budgeted]
     used = held = 0
     for job in counted:
         spent = used_env_steps(store, job)
@@ -74,7 +74,7 @@ def limit_shared(store: Store, by: Caller) -> int | None:
     if not by.budgeted or record.get("env_steps") is None:
         return None
     taken = 0
-    for job in models.everything(store):
+    for job in models.started(store):
         if job.by.budgeted and not job.shared:
             spent = used_env_steps(store, job)
             taken += max(spent, job.max_env_steps or 0) if job.live else spent

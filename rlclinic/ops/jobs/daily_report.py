@@ -13,7 +13,7 @@ from rlclinic.runs.store import Store
 def morning_report(runs_dir: Path = Path("runs"), *, hours: float = 24.0) -> MorningReport:
     """What ran, what was found, what is adopted and what is left, over the last day (or another time)."""
     store, since = Store(runs_dir), time.time() - hours * HOUR
-    jobs = [job for job in models.everything(store)[::-1] if (job.ended or job.heartbeat or job.created) >= since]
+    jobs = [job for job in models.started(store)[::-1] if (job.ended or job.heartbeat or job.created) >= since]
     ran = [
         Ran(
             job=job.id,

@@ -11,7 +11,7 @@ from rlclinic.runs import jobs, lock
 from rlclinic.runs.status_file import HEARTBEAT_SECONDS
 from rlclinic.runs.store import Store
 
-JobKind = Literal["training", "trial", "optimize", "sensitivity", "race", "evaluation"]
+JobKind = Literal["training", "trial", "optimize", "sensitivity", "race", "evaluation", "cohort"]
 JobState = Literal["starting", "queued", "running", "finished", "stopped", "failed", "crashed"]
 LIVE: Final = ("starting", "queued", "running")
 
@@ -64,6 +64,8 @@ class Job(Result):
     """Whether any worker of the database may do it, on whatever machine."""
     tags: list[str] = Field(default_factory=list)
     """What a worker must have to do it."""
+    parent: str | None = None
+    """Of a cohort: the job that waits for it."""
     resumes: int = 0
     reason: str | None = None
     """Why it stopped or failed; of a queued one, what it waits for."""
@@ -73,6 +75,11 @@ class Job(Result):
     @property
     def live(self) -> bool:
         return self.state in LIVE
+
+    @property
+    def waits_for_own(self) -> bool:
+        """Whether it only plans and looks, and jobs of its own train: then it takes no cores. A user's own command it runs itself."""
+        return self.shared and self.kind not in ("training", "cohort", "evaluation") and self.max_env_steps is not None
 
     @property
     def wall_seconds(self) -> float:
@@ -133,6 +140,11 @@ def save(store: Store, job: Job) -> Job:
     """Put a job down as it is now."""
     jobs.write(store, job.model_dump(mode="json", exclude={"repeated"}))
     return job
+
+
+def started(store: Store) -> list[Job]:
+    """Every job that somebody started, oldest first: without those that jobs made for themselves."""
+    return [job for job in everything(store) if job.parent is None]
 
 
 def of(store: Store, name: str) -> Job | None:

@@ -38,6 +38,9 @@ DOWN_SECONDS: Final = 1.0
 """How long a worker waits before it asks a database again that did not answer."""
 DRAIN_SECONDS: Final = 90.0
 """How long processes may take to write checkpoints once a worker was asked to leave."""
+ANNOUNCE_SECONDS: Final = 10.0
+MOST_PARENTS: Final = 8
+"""Jobs at a time that only wait for jobs of their own. They take no cores, but memory."""
 Say = Callable[[str], None]
 
 
@@ -49,6 +52,8 @@ class Child:
     cores: int
     process: "subprocess.Popen[bytes]"
     deadline: Path
+    late: bool = False
+    """Its time was over, and it was killed here."""
     started: float = field(default_factory=time.monotonic)
     renewed: float = field(default_factory=time.monotonic)
 
@@ -71,7 +76,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="rlclinic-worker-"))
-        self._settled = self._reconciled = -1e9
+        self._settled = self._reconciled = self._announced = -1e9
         self._answers = True
 
     def work(self, *, stop: Callable[[], int], until_empty: bool = False) -> None:
@@ -94,6 +99,8 @@ class Worker:
                     time.sleep(DOWN_SECONDS)
                 time.sleep(POLL_SECONDS)
         finally:
+            with suppress(RunError):
+                job_queue.leave(self.store, self.name)
             self._drain(stop)
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -113,10 +120,17 @@ class Worker:
             if job_queue.settle(self.store) or now - self._reconciled > RECONCILE_SECONDS:
                 self._reconciled = now
                 reconcile(self.store)
-        while self.most is None or len(self.children) < self.most:
-            free = self.cores - sum(child.cores for child in self.children)
+        if now - self._announced > ANNOUNCE_SECONDS:
+            self._announced = now
+            job_queue.announce(self.store, self.name, min(self.cores, self.most or self.cores), self.tags)
+        while True:
+            at_work = [child for child in self.children if child.cores]
+            free = 0 if self.most is not None and len(at_work) >= self.most else self.cores - sum(child.cores for child in at_work)
+            waiting = len(self.children) - len(at_work) < MOST_PARENTS
             asked = lease.now()
-            if free <= 0 or (taken := job_queue.claim_shared(self.store, self.name, tags=self.tags, cores=self.cores, free=free)) is None:
+            if (free <= 0 and not waiting) or (
+                taken := job_queue.claim_shared(self.store, self.name, tags=self.tags, cores=self.cores, free=max(free, 0), waiting=waiting)
+            ) is None:
                 return
             self._launch(taken, asked)
 
@@ -141,8 +155,7 @@ class Worker:
                 start_new_session=True,
                 env=environment,
             )
-        row_cores = job.cores if job.kind == "training" else self.cores
-        self.children.append(Child(claimed, min(row_cores, self.cores), process, deadline))
+        self.children.append(Child(claimed, start.count_cores(job, self.cores), process, deadline))
         self.say(f"{claimed.id}  {job.kind} {job.refers or job.target}{f', attempt {claimed.attempt}' if claimed.attempt > 1 else ''}")
 
     def _watch(self) -> None:
@@ -150,6 +163,7 @@ class Worker:
             self._renew(child)
             over = lease.left(child.deadline) <= 0
             if over:
+                child.late = True
                 # Paused, or cut off: whatever it still does must not touch its runs, which may be another worker's by now.
                 kill_session(child.process.pid)
             if child.process.poll() is None:
@@ -178,8 +192,10 @@ class Worker:
         returncode = child.process.returncode
         if job_queue.find_claim(self.store, child.claimed.id) == child.claimed:
             reason = deaths.explain(returncode, "") if returncode < 0 else f"its process ended with exit code {returncode}"
+            # Paused past its time, or without a database: that says nothing about the job.
+            lost = child.late or returncode == worker.CUT_OFF
             put_back(self.store, child.claimed.id, reason)
-            job_queue.release(self.store, child.claimed, reason, failed=True)
+            job_queue.release(self.store, child.claimed, reason, failed=not lost, lost=lost)
             self.say(f"{child.claimed.id}  {reason}; given back to the queue")
             self._reconciled = -1e9
         # Only now: where the database did not answer, this is done again.
@@ -222,7 +238,10 @@ def reconcile(store: Store) -> None:
             row = known.get(job.id)
             if not job.shared or not (job.live or job.state == "crashed"):
                 continue
-            if row is None or row.state in ("reserved", "lost"):
+            if (row is None or row.state in ("reserved", "lost")) and job.parent is not None:
+                # Its parent was killed before it had told the queue, and has made another since.
+                worker.close(store, job, worker.Ending("stopped", None, worker.ASKED, worker.ASKED))
+            elif row is None or row.state in ("reserved", "lost"):
                 if job.state == "queued":
                     # The database was made anew, or whoever queued it was killed before it had told it.
                     start.submit_shared(store, job)

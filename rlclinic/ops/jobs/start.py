@@ -8,17 +8,21 @@ allowed. Where RLCLINIC_DB names a database, `rlclinic worker` makes the process
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from rlclinic.actions import Action
-from rlclinic.errors import RlclinicError, UsageError
+from rlclinic.errors import RlclinicError, RunError, UsageError
+from rlclinic.launch import local, places
+from rlclinic.launch.local import Cohort, Launch
 from rlclinic.ops.jobs import budget, models, owner, queue
 from rlclinic.ops.jobs.audit import Caller, audit, record_start
 from rlclinic.ops.jobs.models import Job, JobKind, JobList, Planned
@@ -27,8 +31,10 @@ from rlclinic.ops.train import machine
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.treat.requests import OptimizeRequest, RaceRequest, SensitivityRequest, TrialRequest
 from rlclinic.report.daily_report import LedgerLine
-from rlclinic.runs import jobs, lock
+from rlclinic.runs import jobs, launcher_status, lock
 from rlclinic.runs.database import connections, job_queue
+from rlclinic.runs.database.job_queue import Row
+from rlclinic.runs.lease import LeaseLost
 from rlclinic.runs.store import Store
 
 WORKER: Final = "rlclinic.ops.jobs.worker"
@@ -40,6 +46,11 @@ MOST_WAITING: Final = 200
 WORK_SECONDS: Final = 1.0
 """How often a worker looks whether a job's turn has come."""
 PERSON: Final = Caller()
+LOOK_SECONDS: Final = 0.3
+"""How often a parent looks at its children."""
+ORPHAN_SECONDS: Final = 120.0
+"""How long the children of an earlier attempt have to write their checkpoints."""
+_OPEN: Final = ("reserved", "queued", "claimed")
 
 
 def start_training(
@@ -104,7 +115,7 @@ def start_sensitivity(
 
 def list_jobs(runs_dir: Path = Path("runs"), *, limit: int | None = 20) -> JobList:
     """What was started in the background, newest first."""
-    jobs = models.everything(Store(runs_dir))[::-1]
+    jobs = models.started(Store(runs_dir))[::-1]
     return JobList(jobs=jobs if limit is None else jobs[:limit])
 
 
@@ -255,9 +266,14 @@ def _spawn(store: Store, job: Job) -> Job:
 
 
 def submit_shared(store: Store, job: Job) -> None:
-    """Put a job into the queue of the workers. What is not one training plans its own processes, and takes all cores of its worker."""
-    cores = job.cores if job.kind == "training" else ALL_CORES
+    """Put a job into the queue of the workers."""
+    cores = count_cores(job, ALL_CORES)
     job_queue.submit(store, job.id, job_queue.ANY, job.created, tags=job.tags, cores=cores, owner=job.by.name)
+
+
+def count_cores(job: Job, most: int) -> int:
+    """Cores of a worker that a job takes: none where jobs of its own train, all of them where it plans its own processes."""
+    return 0 if job.waits_for_own else min(job.cores, most) if job.kind in ("training", "cohort") else most
 
 
 def dispatch(store: Store) -> list[str]:
@@ -340,7 +356,7 @@ def _reap(pid: int) -> None:
 
 
 def _check_room(store: Store) -> None:
-    waiting = sum(job.state == "queued" for job in models.everything(store))
+    waiting = sum(job.state == "queued" for job in models.started(store))
     if waiting >= MOST_WAITING:
         raise UsageError(
             f"{waiting} jobs wait already, and more than {MOST_WAITING} may not.\n  Nothing was started.\n"
@@ -378,3 +394,127 @@ def _write_down(store: Store, job: Job, *, resumed: bool = False) -> None:
             change=job.change,
         ),
     )
+
+
+# ── cohorts of a trial, race, search or study, as jobs of their own ──
+#
+# Where workers share a queue, whoever has cores free trains them. The parent plans, looks and decides as it does on one machine, and
+# holds no cores meanwhile. A child names its parent, costs no budget of its own (the parent has reserved it), and stands in the queue
+# where its parent stood. A parent that is taken up again stops the children of the attempt before it: runs go on from checkpoints.
+
+
+@contextmanager
+def queueing_cohorts(store: Store, job: Job) -> Iterator[None]:
+    """Cohorts that the block starts are jobs of the queue, if the job is one that waits for its own."""
+    if not job.waits_for_own:
+        yield
+        return
+    _stop_orphans(store, job)
+
+    def begin(cohorts: Sequence[Sequence[Path | str]], *, parallel: int | None = None, resume: bool = False, threads: int = 1) -> Launch:
+        # All at once: the queue knows who has room.
+        waiting = local.queue_cohorts(cohorts)
+        launch = QueuedLaunch(waiting, max(1, len(waiting)), resume, threads, store=store, parent=job)
+        launch.poll()
+        return launch
+
+    with places.launching(places.Launcher(begin, lambda: job_queue.count_cores(store, job.tags) or machine.usable_cores())):
+        yield
+
+
+def _stop_orphans(store: Store, job: Job) -> None:
+    deadline = time.monotonic() + ORPHAN_SECONDS
+    ids = [child.id for child in models.everything(store) if child.parent == job.id]
+    while living := [row.id for row in job_queue.find_rows(store, ids).values() if row.state in _OPEN]:
+        for id in living:
+            job_queue.ask_stop(store, id)
+        if time.monotonic() > deadline:
+            return  # what is still written is busy, and said to be
+        time.sleep(LOOK_SECONDS)
+
+
+class ChildJob:
+    """A job of the queue, as its parent sees it."""
+
+    pid = 0
+
+    def __init__(self, launch: "QueuedLaunch", id: str) -> None:
+        self._launch, self.id = launch, id
+        self.returncode: int | None = None
+        self.reason = ""
+
+    def poll(self) -> int | None:
+        """0 once it has ended well; never before no attempt of it can write any more."""
+        row = self._launch.look().get(self.id)
+        if self.returncode is None and row is not None and row.state not in _OPEN:
+            job = models.load(self._launch.store, self.id)
+            if row.state == "failed":
+                self.returncode, self.reason = -signal.SIGKILL, f"killed by what happened to its workers: {row.reason}"
+            elif row.state == "stopped" or (job is not None and job.state == "stopped"):
+                self.returncode = -signal.SIGTERM
+            else:
+                self.returncode = 0 if job is None or job.state == "finished" else 1
+        return self.returncode
+
+    def send_signal(self, sig: int, /) -> None:
+        """Ask it to write checkpoints and stop, wherever it is; nothing faster reaches another machine."""
+        job_queue.ask_stop(self._launch.store, self.id)
+
+    def wait(self) -> int | None:
+        """How it ended, once it has."""
+        while self.poll() is None:
+            time.sleep(LOOK_SECONDS)
+        return self.returncode
+
+
+@dataclass
+class QueuedLaunch(Launch):
+    """Cohorts in the queue."""
+
+    store: Store = field(default_factory=Store)
+    parent: Job | None = None
+    _rows: dict[str, Row] = field(default_factory=dict)
+    _looked: float = -1e9
+
+    def look(self) -> dict[str, Row]:
+        """The rows of all children, as they were a moment ago: also while the database does not answer."""
+        if time.monotonic() - self._looked > LOOK_SECONDS:
+            ids = [cohort.process.id for cohort in self.running if isinstance(cohort.process, ChildJob)]
+            try:
+                self._rows = job_queue.find_rows(self.store, ids)
+            except LeaseLost:
+                raise
+            except RunError:
+                pass  # the parent's own lease says how long this may last
+            self._looked = time.monotonic()
+        return self._rows
+
+    def _start(self, cohort: Cohort) -> None:
+        assert self.parent is not None
+        with launcher_status.open_log(cohort.log) as log:
+            cohort.log_start = log.tell()
+        parent: dict[str, Any] = {"by": self.parent.by, "target": self.parent.target, "tags": self.parent.tags, "parent": self.parent.id}
+        job = Job(
+            **parent,
+            id=jobs.reserve(self.store),
+            kind="cohort",
+            state="queued",
+            digest="",
+            request={"kind": self.parent.kind, "refers": self.parent.refers},
+            runs=[run.name for run in cohort.runs],
+            created=self.parent.created,
+            cores=self.threads,
+            shared=True,
+            reason="waits for a worker",
+        )
+        models.save(self.store, job)
+        submit_shared(self.store, job)
+        cohort.process = ChildJob(self, job.id)
+        self.running.append(cohort)
+
+    def _kill(self, cohort: Cohort) -> None:
+        if cohort.process is not None and cohort.process.poll() is None:
+            cohort.process.send_signal(signal.SIGKILL)
+
+    def _explain(self, cohort: Cohort, printed: str) -> str:
+        return (cohort.process.reason if isinstance(cohort.process, ChildJob) else "") or super()._explain(cohort, printed)

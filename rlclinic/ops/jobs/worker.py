@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from rlclinic import trust
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.errors import RlclinicError, RunBusy, RunError
+from rlclinic.launch import batch
 from rlclinic.launch.batch import Interrupted, is_open
 from rlclinic.ops.jobs import budget, models, prepare, queue, start
 from rlclinic.ops.jobs.audit import record_outcome
@@ -42,6 +43,8 @@ TURN_SECONDS = 1.0
 RENEW_SECONDS = 0.5
 """How often a worker's job says that it is alive, and hears whether it is to stop."""
 ASKED = "stopped when asked to"
+CUT_OFF = 3
+"""Exit code: the lease is lost, or the database does not answer."""
 
 
 class Ending(NamedTuple):
@@ -59,12 +62,12 @@ def main() -> int:
     """Do the job that the arguments name, once it is its turn."""
     store, jid = Store(Path(sys.argv[1])), sys.argv[2]
     attempt = int(sys.argv[3]) if len(sys.argv) > 3 else None
-    with signals.caught_signals() as caught:
-        job = _at_its_turn(store, jid, caught, attempt)
-    if job is None:
-        sys.stderr.write(f"there is no job {jid} in {store.root}, or another process does it\n")
-        return 2
     try:
+        with signals.caught_signals() as caught:
+            job = _at_its_turn(store, jid, caught, attempt)
+        if job is None:
+            sys.stderr.write(f"there is no job {jid} in {store.root}, or another process does it\n")
+            return 2
         if job.state == "running":
             ending = do(store, job)
         elif job.shared and job.reason != ASKED:
@@ -73,11 +76,11 @@ def main() -> int:
         else:
             ending = give_up(store, job)
     except RunError as error:
-        if not job.shared:
+        if lease.VARIABLE not in os.environ:
             raise
         # Its lease is lost, or the database does not answer: who does the job next finds what was written until then.
         sys.stderr.write(f"{error}\n")
-        return 3
+        return CUT_OFF
     start.dispatch(store)  # whoever waited for this one
     return 0 if ending.state == "finished" else 1
 
@@ -124,7 +127,7 @@ def give_up(store: Store, job: Job) -> Ending:
 def do(store: Store, job: Job) -> Ending:
     """Carry out a job to its end, or until it must stop; the record and the ledger are closed either way."""
     try:
-        with _beating(store, job) as beat:
+        with _beating(store, job) as beat, start.queueing_cohorts(store, job):
             ending = _WORK[job.kind](store, job)
     except Interrupted as error:
         ending = Ending("stopped", None, "stopped before its end", str(error).splitlines()[0])
@@ -133,6 +136,8 @@ def do(store: Store, job: Job) -> Ending:
     except RunBusy as error:
         ending = Ending("failed", None, f"failed: {str(error).splitlines()[0]}", str(error), retry=True)
     except RlclinicError as error:
+        if job.shared and isinstance(error, connections.DatabaseDown):
+            raise
         ending = Ending("failed", None, f"failed: {str(error).splitlines()[0]}", str(error))
     except BaseException as error:
         close(store, job, Ending("failed", None, f"failed: {type(error).__name__}", f"{type(error).__name__}: {error}"))
@@ -173,7 +178,8 @@ def close(store: Store, job: Job, ending: Ending) -> None:
     claimed = job_queue.find_claim(store, job.id)
     if claimed is not None:
         job_queue.finish(store, claimed, "stopped" if ending.state == "stopped" else "finished", used=used)
-    record_outcome(store, job.id, ending.outcome, ending.verdict, used)
+    if job.parent is None:
+        record_outcome(store, job.id, ending.outcome, ending.verdict, used)
 
 
 # ── staying within the limits ──
@@ -317,6 +323,23 @@ def _train(store: Store, job: Job) -> Ending:
     return Ending("finished", verdict, outcome)
 
 
+def _train_cohort(store: Store, job: Job) -> Ending:
+    """Runs of a trial, race, search or study, whose own job looks at how they come out."""
+    kind, refers = job.request["kind"], job.request["refers"]
+    # Those that a search has stopped for good stay as they are, also where another attempt goes on with the rest.
+    pruned = batch.Study(store, kind, refers).pruned if kind in ("optimize", "sensitivity") else set()
+    runs = [run for run in map(store.run, job.runs) if is_open(run) and run.id not in pruned]
+    with signals.caught_signals() as caught:
+        if runs:
+            batch.train_runs(runs, processes=1, restarts=0, stop=lambda: len(caught))
+    if caught:
+        return Ending("stopped", None, f"stopped by {caught[0].name}", f"stopped by {caught[0].name}")
+    killed = [run for run in runs if run.status.state == "failed" and is_open(run)]
+    if killed:
+        return Ending("failed", None, "failed", killed[0].status.reason, retry=True)
+    return Ending("finished", None, f"trained {len(runs)} runs")
+
+
 def _say(text: str) -> None:
     """Into the log of the job."""
     print(text, flush=True)
@@ -352,7 +375,7 @@ def _vary(store: Store, job: Job) -> Ending:
     return Ending("finished", None, f"{result.study.id} matters most: {most or 'nothing that could be told'}")
 
 
-_WORK = {"training": _train, "trial": _try, "race": _race, "optimize": _search, "sensitivity": _vary}
+_WORK = {"training": _train, "trial": _try, "race": _race, "optimize": _search, "sensitivity": _vary, "cohort": _train_cohort}
 
 
 if __name__ == "__main__":

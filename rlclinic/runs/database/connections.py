@@ -60,12 +60,23 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "ALTER TABLE rlclinic_job ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
         "CREATE INDEX rlclinic_job_owner ON rlclinic_job (store, state, host, owner, created)",
     ),
+    (
+        "ALTER TABLE rlclinic_job ADD COLUMN losses INTEGER NOT NULL DEFAULT 0",
+        """CREATE TABLE rlclinic_worker (
+            store TEXT NOT NULL, name TEXT NOT NULL, cores INTEGER NOT NULL, tags TEXT NOT NULL, seen DOUBLE PRECISION NOT NULL,
+            PRIMARY KEY (store, name)
+        )""",
+    ),
 )
 """The steps to today's tables: a step that was published never changes, the next one is added."""
 COLUMNS: Final = (
     *("store", "id", "created", "host", "state", "attempt", "lease_ends", "stop", "key", "digest", "tags", "cores", "due"),
-    *("failures", "reason", "env_steps", "charged", "worker", "owner"),
+    *("failures", "reason", "env_steps", "charged", "worker", "owner", "losses"),
 )
+
+
+class DatabaseDown(RunError):
+    """The database does not answer, or not as it should: nothing was changed, and it may be asked again."""
 
 
 class Rows(Protocol):
@@ -193,7 +204,7 @@ def migrate(store: Store) -> tuple[int, int]:
     if given is None:
         with _sqlite(store):
             return len(MIGRATIONS), len(MIGRATIONS)
-    with _explain_errors(store, given), closing(_connect(given)) as connection:
+    with _explain_errors(store, given), closing(connect(given)) as connection:
         opened = Transaction(connection, True, "")
         opened.execute(_BEGIN)
         opened.execute("SELECT pg_advisory_xact_lock(?)", (_MIGRATION_LOCK,))
@@ -274,7 +285,7 @@ def _sqlite(store: Store) -> Iterator[Transaction]:
             connection.close()
             raise
     except sqlite3.Error as error:
-        raise RunError(
+        raise DatabaseDown(
             f"the queue {path(store)} cannot be used: {error}.\n  Nothing was started.\n"
             f"  If it is damaged, remove it (and {FILE}-wal): job.json of every job stays, and what waited is queued again"
         ) from error
@@ -354,7 +365,7 @@ def _begin(given: str) -> "psycopg.Connection[Any]":
             del _kept()[given]
         else:
             return kept.connection
-    connection = _connect(given)
+    connection = connect(given)
     connection.execute(_BEGIN)
     if (version := _version(Transaction(connection, True, ""))) != len(MIGRATIONS):
         connection.close()
@@ -367,7 +378,8 @@ def _begin(given: str) -> "psycopg.Connection[Any]":
     return connection
 
 
-def _connect(given: str) -> "psycopg.Connection[Any]":
+def connect(given: str) -> "psycopg.Connection[Any]":
+    """A new connection to the database of this URL."""
     try:
         import psycopg
         from psycopg import conninfo
@@ -388,13 +400,13 @@ def _explain_errors(store: Store, given: str) -> Iterator[None]:
     try:
         import psycopg
     except ImportError:
-        _connect(given)
+        connect(given)
         raise
     try:
         yield
     except psycopg.Error as error:
         said = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise RunError(
+        raise DatabaseDown(
             f"the database {describe(store)} cannot be used: {_hide(said, given)}.\n  Nothing was changed, as far as is known.\n"
             "  See that it runs and can be reached, then try again"
         ) from None

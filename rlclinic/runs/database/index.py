@@ -4,7 +4,8 @@
     index.refresh()                    reads the folders that changed since the last time
     index.connection()                 to ask `index_schema.RUN` and `index_schema.GROUP`
 
-Several processes may use one index: SQLite's write-ahead log lets readers go on while one of them refreshes.
+Several processes may use one index: SQLite's write-ahead log lets readers go on while one of them refreshes. Several servers on several
+machines share one in PostgreSQL: RLCLINIC_INDEX=shared puts it into the database that RLCLINIC_DB names, in a schema of the store's own.
 """
 
 import errno
@@ -24,17 +25,18 @@ from typing import Any, Final
 from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
-from sqlalchemy import Connection, Engine, create_engine, delete, event, inspect, select, union
-from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy import Connection, Engine, String, create_engine, delete, event, inspect, select, text, union
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DatabaseError, DataError, OperationalError
 
-from rlclinic.errors import DiskFailed
+from rlclinic.errors import DiskFailed, UsageError
 from rlclinic.runs import disk
-from rlclinic.runs.database import index_rows
+from rlclinic.runs.database import connections, index_rows
 from rlclinic.runs.database.schema import ANSWER, CONFIG, GROUP, META, RUN, VERSION_TABLE
 from rlclinic.runs.record import GROUPS
 from rlclinic.runs.store import Store
 
+VARIABLE: Final = "RLCLINIC_INDEX"
 FOLDER: Final = "@index"
 FILE: Final = "index.sqlite"
 _LOCK: Final = "refresh.lock"
@@ -64,9 +66,26 @@ class Index:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.schema = _choose_schema(store)
+        """Where it lies in PostgreSQL; None: it is a file."""
         self.path = _find_folder(store.root) / FILE
+        if self.schema is not None:
+            self.engine = _open_shared(store, self.schema)
+            return
         with self._alone():
             self.engine = _opened(self.path)
+
+    def describe(self) -> str:
+        """Where it is, without anything that is secret."""
+        return str(self.path) if self.schema is None else f"{connections.describe(self.store)} {self.schema}"
+
+    def count_bytes(self) -> int:
+        """What it takes on disk."""
+        if self.schema is None:
+            return self.path.stat().st_size
+        sizes = "SELECT coalesce(sum(pg_total_relation_size(format('%I.%I', schemaname, tablename)::regclass)), 0) FROM pg_tables"
+        with self.connection() as connection:
+            return int(connection.execute(text(f"{sizes} WHERE schemaname = :schema"), {"schema": self.schema}).scalar_one())
 
     def close(self) -> None:
         """Give the file back."""
@@ -105,6 +124,8 @@ class Index:
         return Refreshed(len(rows), len(stale), len(gone) + len(lost), time.monotonic() - start, changed)
 
     def _write(self, rows: list[index_rows.Row], gone: list[str], stale: dict[str, int], lost: list[str]) -> None:
+        if self.schema is not None:
+            rows = [_clean(row) for row in rows]
         with self.engine.begin() as connection:
             for chunk in _chunks([*gone, *(row["id"] for row in rows)]):
                 connection.execute(delete(RUN).where(RUN.c.id.in_(chunk)))
@@ -115,20 +136,25 @@ class Index:
             for chunk in _chunks([*lost, *stale]):
                 connection.execute(delete(GROUP).where(GROUP.c.id.in_(chunk)))
             if found:
+                found = found if self.schema is None else [_clean(row) for row in found]
                 self._keep_settings(connection, found)
                 connection.execute(GROUP.insert(), found)
             if gone or lost:
                 used = union(select(RUN.c.config), select(GROUP.c.config)).subquery()
                 connection.execute(delete(CONFIG).where(CONFIG.c.hash.not_in(select(used.c.config).where(used.c.config.is_not(None)))))
-            connection.exec_driver_sql(f"PRAGMA user_version = {secrets.randbits(31)}")
+            version = secrets.randbits(31)
+            changed = f"PRAGMA user_version = {version}" if self.schema is None else f"UPDATE {self.schema}.state SET version = {version}"
+            connection.exec_driver_sql(changed)
 
     def _keep_settings(self, connection: Connection, rows: list[index_rows.Row]) -> None:
         shared = index_rows.share_settings(rows)
-        connection.execute(insert(CONFIG).on_conflict_do_nothing(), [{"hash": key, "settings": text} for key, text in shared.items()])
+        rows = [{"hash": key, "settings": settings} for key, settings in shared.items()]
+        connection.execute(_insert(connection)(CONFIG).on_conflict_do_nothing(), rows)
 
     def version(self, connection: Connection) -> int:
         """Another number after every change of runs or groups; answers that are kept do not count."""
-        return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
+        asked = "PRAGMA user_version" if self.schema is None else f"SELECT version FROM {self.schema}.state"
+        return int(connection.exec_driver_sql(asked).scalar_one())
 
     def _group_rows(self, connection: Connection, ids: Sequence[str], stamps: dict[str, int]) -> list[index_rows.Row]:
         members: dict[str, list[Any]] = {id: [] for id in ids}
@@ -138,6 +164,11 @@ class Index:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
+        if self.schema is not None:
+            with self.engine.begin() as connection:
+                _wait_for_turn(connection, self.schema)
+                yield
+            return
         path = self.path.parent / _LOCK
         with disk.guarded(path), path.open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -162,10 +193,9 @@ class Index:
     def keep(self, key: str, fingerprint: str, body: bytes) -> None:
         """Keep an answer; the oldest make room."""
         with self.engine.begin() as connection:
-            connection.execute(delete(ANSWER).where(ANSWER.c.key == key))
-            connection.execute(
-                ANSWER.insert(), {"key": key, "fingerprint": fingerprint, "body": zlib.compress(body, 1), "made": time.time()}
-            )
+            made = {"fingerprint": fingerprint, "body": zlib.compress(body, 1), "made": time.time()}
+            keeping = _insert(connection)(ANSWER).values(key=key, **made)
+            connection.execute(keeping.on_conflict_do_update(index_elements=[ANSWER.c.key], set_=made))
             oldest = select(ANSWER.c.key).order_by(ANSWER.c.made.desc()).offset(MOST_ANSWERS).scalar_subquery()
             connection.execute(delete(ANSWER).where(ANSWER.c.key.in_(oldest)))
 
@@ -198,6 +228,91 @@ def _differs(known: Any, row: index_rows.Row) -> bool:
 def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     for start in range(0, len(ids), _CHUNK):
         yield ids[start : start + _CHUNK]
+
+
+def _insert(connection: Connection) -> Any:
+    """Both databases have an insertion that gives way, each its own."""
+    return postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+
+
+# ── in PostgreSQL ──
+
+
+def _choose_schema(store: Store) -> str | None:
+    asked = os.environ.get(VARIABLE, "").strip()
+    if asked in ("", "file"):
+        return None
+    if asked != "shared" or connections.url() is None:
+        raise UsageError(
+            f"{VARIABLE}={asked[:40]}, and {connections.VARIABLE} names {'no' if connections.url() is None else 'a'} PostgreSQL database.\n"
+            f"  It is not known where the index is.\n  Say {VARIABLE}=shared with {connections.VARIABLE}=postgresql://…, or neither"
+        )
+    return f"rlclinic_index_{connections.identify(store)}"
+
+
+def _open_shared(store: Store, schema: str) -> Engine:
+    """The tables of a store in the shared database; those of another version are made anew: it is only an index."""
+    given = connections.url() or ""
+
+    def connect() -> Any:
+        connection = connections.connect(given)
+        connection.autocommit = False
+        return connection
+
+    options: dict[str, Any] = {"schema_translate_map": {None: schema}}
+    engine = create_engine(
+        "postgresql+psycopg://", creator=connect, pool_size=8, max_overflow=24, pool_pre_ping=True, execution_options=options
+    )
+
+    @event.listens_for(engine, "handle_error")
+    def explain(context: Any) -> None:
+        if isinstance(context.sqlalchemy_exception, DataError):
+            raise UsageError("what is looked for cannot stand in a database: it has a NUL, which no text has.\n  Leave it out") from None
+        if isinstance(context.sqlalchemy_exception, OperationalError) or context.is_disconnect:
+            raise connections.DatabaseDown(
+                f"the index in {connections.describe(store)} does not answer.\n  Lists of runs cannot be made.\n"
+                "  See that the database runs, then try again"
+            ) from None
+
+    columns = [(table.name, column.name, str(column.type)) for table in META.sorted_tables for column in table.columns]
+    digest = hashlib.sha256(repr(columns).encode()).hexdigest()
+    try:
+        with engine.begin() as connection:
+            _wait_for_turn(connection, schema)
+            if _read_digest(connection, schema) != digest:
+                connection.exec_driver_sql(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+                connection.exec_driver_sql(f"CREATE SCHEMA {schema}")
+                META.create_all(connection)
+                for table in META.sorted_tables:
+                    # The order of bytes, as in SQLite, whatever language the database speaks.
+                    for column in (column for column in table.columns if isinstance(column.type, String)):
+                        change = f'ALTER COLUMN "{column.name}" TYPE {column.type.compile(connection.dialect)} COLLATE "C"'
+                        connection.exec_driver_sql(f"ALTER TABLE {schema}.{table.name} {change}")
+                connection.exec_driver_sql(f"CREATE TABLE {schema}.state (version BIGINT NOT NULL, digest TEXT NOT NULL)")
+                connection.exec_driver_sql(f"INSERT INTO {schema}.state VALUES (0, '{digest}')")
+    except BaseException:
+        engine.dispose()
+        raise
+    return engine
+
+
+def _wait_for_turn(connection: Connection, schema: str) -> None:
+    """One refresh at a time, on all machines. Held until the end of the transaction: a pooler may hand out another connection after it."""
+    key = int.from_bytes(hashlib.blake2b(schema.encode(), digest_size=8).digest(), signed=True)
+    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
+
+
+def _read_digest(connection: Connection, schema: str) -> str | None:
+    there = connection.execute(text("SELECT to_regclass(:name)"), {"name": f"{schema}.state"}).scalar_one()
+    return None if there is None else str(connection.exec_driver_sql(f"SELECT digest FROM {schema}.state").scalar_one())
+
+
+def _clean(row: index_rows.Row) -> index_rows.Row:
+    """The row without what PostgreSQL's texts cannot hold: NUL, and halves of characters."""
+    return {
+        name: value.replace("\0", "\ufffd").encode("utf-8", "replace").decode() if isinstance(value, str) else value
+        for name, value in row.items()
+    }
 
 
 # ── the file ──

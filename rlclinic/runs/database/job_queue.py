@@ -5,31 +5,37 @@ get the same. Its `attempt` is one more than before, the fencing number: every l
 was paused past its lease and another that went on in its place are told apart. job.json stays the readable copy of everything else
 about a job.
 
-Jobs of one machine (`host`) are claimed with `claim`, jobs for any worker (host "") with `claim_shared`. Of the latter a lease that
-has run out gives the job back to the queue, after a pause that doubles each time, and ends it as failed after MOST_FAILURES.
+Jobs of one machine (`host`) are claimed with `claim`, jobs for any worker (host "") with `claim_shared`. Of the latter one whose attempt
+came to nothing goes back to the queue, after a pause that doubles each time. Where its own process died that is a failure, of which
+MOST_FAILURES end it. Where its worker was lost (killed, paused, cut off) it may be innocent, and has MOST_LOSSES.
 """
 
-import os
 import re
-from collections.abc import Callable, Collection
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from rlclinic.errors import UsageError
+from rlclinic.runs import lease
 from rlclinic.runs.database import connections
 from rlclinic.runs.database.connections import FILE as FILE
 from rlclinic.runs.database.connections import Transaction
 from rlclinic.runs.lease import LeaseLost
 from rlclinic.runs.store import Store
 
-LEASE_SECONDS = float(os.environ.get("RLCLINIC_LEASE_SECONDS") or 30.0)
+LEASE_SECONDS = lease.SECONDS
 """How long a worker is believed after its last word."""
 MOST_FAILURES: Final = 5
-"""A job that takes so many processes or machines down with it is not tried again."""
+"""A job whose process dies so often is not tried again."""
+MOST_LOSSES: Final = 30
+"""Nor one whose worker was lost so often: it may be what takes machines down."""
 BACKOFF_SECONDS = 1.0
 """How long a job waits after its first failure; twice as long after each one more."""
 MOST_BACKOFF_SECONDS: Final = 60.0
 RESERVED_SECONDS = 3600.0
 """How long a start that was never finished keeps its share of the budget."""
+WORKER_SECONDS = 30.0
+"""How long a worker's cores are counted on after its last word."""
+_ROW: Final = "id, host, state, attempt, stop, coalesce(lease_ends < {now}, 1 = 0), failures, losses, reason, worker, tags, cores"
 State = Literal["reserved", "queued", "claimed", "finished", "stopped", "failed", "lost"]
 _TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ANY: Final = ""
@@ -58,6 +64,7 @@ class Row(NamedTuple):
     late: bool
     """Claimed, and not heard of for longer than a lease."""
     failures: int = 0
+    losses: int = 0
     reason: str = ""
     worker: str = ""
     tags: tuple[str, ...] = ()
@@ -123,7 +130,7 @@ def submit(store: Store, id: str, host: str, created: float, *, tags: Collection
         database.execute(
             "INSERT INTO rlclinic_job (store, id, created, host, state, tags, cores, owner) VALUES (?, ?, ?, ?, 'queued', ?, ?, ?) "
             "ON CONFLICT (store, id) DO UPDATE SET state = 'queued', host = excluded.host, tags = excluded.tags, cores = excluded.cores, "
-            "owner = excluded.owner, stop = 0, lease_ends = NULL, due = 0, failures = 0, reason = ''",
+            "owner = excluded.owner, stop = 0, lease_ends = NULL, due = 0, failures = 0, losses = 0, reason = ''",
             (database.store, id, created, host, "".join(f",{tag}," for tag in check_tags(tags)), cores, owner),
         )
 
@@ -141,21 +148,23 @@ def claim(store: Store, host: str, fits: Callable[[str], bool]) -> Claim | None:
         return None if row is None or not fits(row[0]) else _take(database, row[0], row[1], host)
 
 
-def claim_shared(store: Store, worker: str, *, tags: Collection[str] = (), cores: int, free: int) -> Claim | None:
+def claim_shared(store: Store, worker: str, *, tags: Collection[str] = (), cores: int, free: int, waiting: bool = True) -> Claim | None:
     """The next job that a worker with these tags and so many cores can do, if it has them free; None: it must wait.
 
     Owners share the workers: next is whoever has the fewest jobs under way, with their oldest. A job that needs more cores than there
     are takes all of them. A small one does not overtake a large one that this worker could do: it would let the large one wait forever.
+    One that takes no cores waits for jobs of its own; such a job needs no room, and is left alone where `waiting` is False.
     """
     # Tags are kept as ",a,,b,": what is left without those of the worker is what it lacks.
     lacking, tags = "tags", check_tags(tags)
     for _ in tags:
         lacking = f"replace({lacking}, ?, '')"
+    room = ("" if waiting else " AND cores > 0") + ("" if free > 0 else " AND cores = 0")
     with connections.transaction(store) as database:
         for owner in _find_owners(database):
             row = database.execute(
                 f"SELECT id, attempt, cores FROM rlclinic_job WHERE store = ? AND state = 'queued' AND host = '' AND owner = ? "
-                f"AND due <= {database.now} AND {lacking} = '' ORDER BY created, id LIMIT 1 {database.skip_locked}",
+                f"AND due <= {database.now} AND {lacking} = ''{room} ORDER BY created, id LIMIT 1 {database.skip_locked}",
                 (database.store, owner, *(f",{tag}," for tag in tags)),
             ).fetchone()
             if row is not None:
@@ -205,25 +214,27 @@ def finish(store: Store, claimed: Claim, state: State = "finished", *, used: int
     return changed == 1
 
 
-def release(store: Store, claimed: Claim, reason: str, *, failed: bool = False) -> State | None:
-    """Give a job back to the queue: at once if its worker only leaves, after a pause if it failed. What became of it; None: not ours."""
+def release(store: Store, claimed: Claim, reason: str, *, failed: bool = False, lost: bool = False) -> State | None:
+    """Give a job back to the queue: at once if its worker only leaves, after a pause if its process died or its worker was lost.
+
+    What became of it; None: it is not this worker's any more.
+    """
     with connections.transaction(store) as database:
-        asked = "SELECT failures, stop FROM rlclinic_job WHERE store = ? AND id = ? AND attempt = ? AND state = 'claimed' "
+        asked = "SELECT failures, losses, stop FROM rlclinic_job WHERE store = ? AND id = ? AND attempt = ? AND state = 'claimed' "
         row = database.execute(asked + database.locked, (database.store, *claimed)).fetchone()
-        return None if row is None else _give_back(database, claimed, row[0] + failed, bool(row[1]), reason)
+        return None if row is None else _give_back(database, claimed, row, reason, failed=failed, lost=lost)
 
 
 def settle(store: Store) -> list[Row]:
-    """Give jobs back whose worker was not heard of for longer than a lease; those that ended thereby: failed too often, or stopped."""
+    """Give jobs back whose worker was not heard of for longer than a lease; those that ended thereby: lost too often, or stopped."""
     ended = []
     with connections.transaction(store) as database:
         late = (
-            f"SELECT id, attempt, failures, stop FROM rlclinic_job WHERE store = ? AND state = 'claimed' AND host = '' "
+            f"SELECT id, attempt, failures, losses, stop FROM rlclinic_job WHERE store = ? AND state = 'claimed' AND host = '' "
             f"AND lease_ends < {database.now} {database.skip_locked}"
         )
-        for id, attempt, failures, stop in database.execute(late, (database.store,)).fetchall():
-            state = _give_back(database, Claim(id, attempt), failures + 1, bool(stop), "its worker was not heard of any more")
-            if state != "queued":
+        for id, attempt, *counts in database.execute(late, (database.store,)).fetchall():
+            if _give_back(database, Claim(id, attempt), counts, "its worker was not heard of any more", lost=True) != "queued":
                 ended.append(id)
         database.execute(
             f"UPDATE rlclinic_job SET state = 'lost', env_steps = 0, key = NULL WHERE store = ? AND state = 'reserved' "
@@ -233,17 +244,62 @@ def settle(store: Store) -> list[Row]:
     return [row for row in list_rows(store) if row.id in ended] if ended else []
 
 
-def _give_back(database: Transaction, claimed: Claim, failures: int, stop: bool, reason: str) -> State:
-    state: State = "stopped" if stop else "failed" if failures >= MOST_FAILURES else "queued"
-    if state == "failed":
-        reason = f"failed {failures} times, the last time: {reason}"
-    pause = min(BACKOFF_SECONDS * 2.0 ** (failures - 1), MOST_BACKOFF_SECONDS) if failures else 0.0
+def _give_back(
+    database: Transaction, claimed: Claim, counts: Sequence[Any], reason: str, *, failed: bool = False, lost: bool = False
+) -> State:
+    """Back into the queue, or to its end. `counts`: how often it failed and was lost before, and whether it was asked to stop."""
+    failures, losses, state = counts[0] + failed, counts[1] + lost, "queued"
+    if counts[2]:
+        state = "stopped"
+    elif failures >= MOST_FAILURES:
+        state, reason = "failed", f"failed {failures} times, the last time: {reason}"
+    elif losses >= MOST_LOSSES:
+        state, reason = "failed", f"lost {losses} times, the last time: {reason}"
+    # A job that is lost again and again may be what takes its machines down: others are not to suffer from it all the time.
+    before = failures if failed else losses if lost else 0
+    pause = min(BACKOFF_SECONDS * 2.0 ** (before - 1), MOST_BACKOFF_SECONDS) if before else 0.0
     database.execute(
-        f"UPDATE rlclinic_job SET state = ?, failures = ?, reason = ?, lease_ends = NULL, due = {database.now} + ? "
+        f"UPDATE rlclinic_job SET state = ?, failures = ?, losses = ?, reason = ?, lease_ends = NULL, due = {database.now} + ? "
         "WHERE store = ? AND id = ? AND attempt = ?",
-        (state, failures, reason, pause, database.store, *claimed),
+        (state, failures, losses, reason, pause, database.store, *claimed),
     )
-    return state
+    return cast(State, state)
+
+
+def announce(store: Store, worker: str, cores: int, tags: Collection[str] = ()) -> None:
+    """Say that a worker is there, and what it has; forgotten WORKER_SECONDS after its last word."""
+    with connections.transaction(store) as database:
+        database.execute(
+            f"INSERT INTO rlclinic_worker (store, name, cores, tags, seen) VALUES (?, ?, ?, ?, {database.now}) "
+            f"ON CONFLICT (store, name) DO UPDATE SET cores = excluded.cores, tags = excluded.tags, seen = excluded.seen",
+            (database.store, worker, cores, "".join(f",{tag}," for tag in check_tags(tags))),
+        )
+        database.execute(f"DELETE FROM rlclinic_worker WHERE store = ? AND seen < {database.now} - ?", (database.store, WORKER_SECONDS))
+
+
+def leave(store: Store, worker: str) -> None:
+    """Say that a worker is gone."""
+    with connections.transaction(store) as database:
+        database.execute("DELETE FROM rlclinic_worker WHERE store = ? AND name = ?", (database.store, worker))
+
+
+def count_cores(store: Store, tags: Collection[str] = ()) -> int:
+    """Cores of all workers that have these tags and were heard of lately."""
+    has = "".join(" AND tags LIKE ?" for _ in tags)
+    with connections.transaction(store) as database:
+        asked = f"SELECT coalesce(sum(cores), 0) FROM rlclinic_worker WHERE store = ? AND seen > {database.now} - ?{has}"
+        named = [f"%,{tag.replace('_', '#_')},%" for tag in check_tags(tags)]
+        asked = asked.replace("LIKE ?", "LIKE ? ESCAPE '#'")
+        return int(database.execute(asked, (database.store, WORKER_SECONDS, *named)).fetchone()[0])
+
+
+def find_rows(store: Store, ids: Collection[str]) -> dict[str, Row]:
+    """Some jobs of the queue, by their ids."""
+    if not ids or not connections.exists(store):
+        return {}
+    with connections.transaction(store) as database:
+        asked = f"SELECT {_ROW.format(now=database.now)} FROM rlclinic_job WHERE store = ? AND id IN ({', '.join('?' * len(ids))})"
+        return {row[0]: _row(row) for row in database.execute(asked, (database.store, *ids)).fetchall()}
 
 
 def ask_stop(store: Store, id: str) -> State | None:
@@ -264,11 +320,8 @@ def list_rows(store: Store) -> list[Row]:
     if not connections.exists(store):
         return []
     with connections.transaction(store) as database:
-        rows = database.execute(
-            f"SELECT id, host, state, attempt, stop, coalesce(lease_ends < {database.now}, 1 = 0), failures, reason, worker, tags, cores "
-            "FROM rlclinic_job WHERE store = ? ORDER BY created, id",
-            (database.store,),
-        ).fetchall()
+        asked = f"SELECT {_ROW.format(now=database.now)} FROM rlclinic_job WHERE store = ? ORDER BY created, id"
+        rows = database.execute(asked, (database.store,)).fetchall()
     return [_row(row) for row in rows]
 
 
@@ -279,8 +332,8 @@ def find_claim(store: Store, id: str) -> Claim | None:
 
 
 def _row(values: Any) -> Row:
-    id, host, state, attempt, stop, late, failures, reason, worker, tags, cores = values
-    return Row(id, host, state, attempt, bool(stop), bool(late), failures, reason, worker, tuple(tags.split(",")[1::2]), cores)
+    id, host, state, attempt, stop, late, failures, losses, reason, worker, tags, cores = values
+    return Row(id, host, state, attempt, bool(stop), bool(late), failures, losses, reason, worker, tuple(tags.split(",")[1::2]), cores)
 
 
 def check_tags(tags: Collection[str]) -> list[str]:

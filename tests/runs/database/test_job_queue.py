@@ -241,7 +241,8 @@ def test_who_was_paused_past_its_lease_cannot_say_anything_any_more(store: Store
         job_queue.renew(store, paused)
     assert not job_queue.finish(store, paused)
     assert job_queue.release(store, paused, "late") is None
-    assert [(row.worker, row.failures) for row in job_queue.list_rows(store)] == [("other", 1)]
+    # It was lost, which may not have been its own fault.
+    assert [(row.worker, row.failures, row.losses) for row in job_queue.list_rows(store)] == [("other", 0, 1)]
 
 
 @pytest.mark.usefixtures("short")
@@ -256,6 +257,22 @@ def test_a_job_that_fails_every_time_ends_as_failed_and_says_why(store: Store) -
     assert job_queue.list_rows(store)[0].reason == "failed 5 times, the last time: killed by SIGKILL"
     time.sleep(0.3)
     assert share(store) is None
+
+
+@pytest.mark.usefixtures("short")
+def test_a_job_whose_workers_are_lost_is_tried_for_longer_than_one_that_fails_but_not_forever(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_queue, "BACKOFF_SECONDS", 0.0)
+    job_queue.submit(store, "a", "", 1.0)
+    ends = []
+    for _ in range(job_queue.MOST_LOSSES):
+        claimed = share(store)
+        assert claimed is not None
+        ends.append(job_queue.release(store, claimed, "paused", lost=True))
+    assert ends == ["queued"] * (job_queue.MOST_LOSSES - 1) + ["failed"]
+    assert job_queue.MOST_LOSSES > 2 * job_queue.MOST_FAILURES
+    assert job_queue.list_rows(store)[0].reason == "lost 30 times, the last time: paused"
 
 
 def test_a_job_waits_longer_after_every_failure_but_not_after_its_worker_left(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
