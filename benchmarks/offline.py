@@ -1,24 +1,28 @@
 """What is learned from recorded data, how fast, and what going online costs.
 
-python -m benchmarks.offline [--seeds 5] [--only cql iql] [--data mixed] [--set algo.bc_alpha=20]
+python -m benchmarks.offline [--seeds 5] [--only cql iql] [--data mixed] [--set algo.bc_alpha=20] [--procs 4]
 python -m benchmarks.offline --online        the same data, then the environment, beside SAC from scratch
 python -m benchmarks.offline --only --peer   gradient steps against d3rlpy
 
 Data of Pendulum by a scripted expert with fixed seeds: *noisy expert* (30 % of the actions at random), *medium* (70 %), *mixed* (80 random
 episodes and 20 of the expert). Every algorithm learns from each as one cohort; what counts is the last evaluation, never the best.
-Rows are written as they are measured.
+Rows are written as they are measured. On a machine without an installed package, --lines FILE only notes them, and --collect FILE makes
+the results of them elsewhere.
 `--peer` times gradient steps against d3rlpy, interleaved, where that is installed (two layers of 256, batches of 256, one thread).
 """
 
 import csv
+import json
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -32,6 +36,7 @@ from rlclinic.training.__main__ import train_runs
 from rlclinic.training.data import collection
 
 ALGORITHMS = ("bc", "td3_bc", "iql", "awac", "cql", "dt")
+SLOWEST_FIRST = ("cql", "dt", "awac", "iql", "td3_bc")
 ONLINE = {
     "sac": ["run.max_env_steps=5000", "run.eval_every_env_steps=250"],
     "rlpd": ["run.max_env_steps=3000"],
@@ -112,6 +117,7 @@ def learn(algorithm: str, data: Path | None, seeds: int, quick: bool, changes: S
     """The evaluations of every seed, the dip where it went online, and how long all took."""
     short = ["run.max_env_steps=200", "run.eval_every_env_steps=100"] if quick else []
     short += ["data.offline_steps=100"] if quick and algorithm == "cal_ql" else []
+    torch.set_num_threads(1)
     named = [] if data is None else [f"data.path={data}"]
     config = load(f"Pendulum-v1:{algorithm}", [*named, *changes, *short]).config
     store, started = Store(Path(mkdtemp())), time.perf_counter()
@@ -161,10 +167,16 @@ def online_rows(
         yield {"what": f"{what[algorithm]}: dip at the switch, of what was learned above random", **shared}
 
 
-def return_row(name: str, algorithm: str, mean: float, last: list[float], changes: Sequence[str] = ()) -> dict[str, object]:
-    """The row of an algorithm on some data, by the last evaluation of every seed; imitation and tries of other settings have no bar."""
+def return_row(
+    name: str, algorithm: str, mean: float, imitation: float | None, last: list[float], changes: Sequence[str] = ()
+) -> dict[str, object]:
+    """The row of an algorithm on some data, by the last evaluation of every seed; imitation and tries of other settings have no bar.
+
+    The bar is a tenth below the data's own mean or imitation, whichever is better (returns are negative); of mixed data, a fixed one.
+    """
     barred = algorithm in ("td3_bc", "iql", "cql") and not changes
-    bar = None if not barred else -600.0 if name == "mixed" else 1.1 * mean
+    best = mean if imitation is None else max(mean, imitation)
+    bar = None if not barred else -600.0 if name == "mixed" else 1.1 * best
     settings = f", {' '.join(changes)}" if changes else ""
     return {
         "what": f"{algorithm} on {name} (mean {mean:.0f}){settings}",
@@ -172,9 +184,29 @@ def return_row(name: str, algorithm: str, mean: float, last: list[float], change
         "value": float(np.mean(last)),
         "better": "higher",
         "bar": bar,
-        "stretch": -300.0 if name == "mixed" and barred else None,
+        "stretch": None if not barred else -300.0 if name == "mixed" else 0.9 * best,
         "seeds": last,
     }
+
+
+def measure_returns(
+    name: str, algorithm: str, data: Path, imitation: float | None, seeds: int, quick: bool, changes: Sequence[str]
+) -> dict[str, Any]:
+    """The row of one algorithm on one set of data, with the command that measures it; imitation: what that earns on the same data."""
+    mean = float(folder.read(data).returns.mean())
+    curves, seconds = learn(algorithm, data, seeds, quick, changes)
+    last = [curve.evaluations[-1][1] for curve in curves]
+    ends = [round(each) for each in last]
+    print(f"{name:14} {mean:8.0f}  {algorithm:7} {np.mean(last):8.0f}  {ends}  {seconds:.0f} s", *changes, flush=True)
+    command = f'python -m benchmarks.offline --data "{name}" --only {algorithm} {changes_of(changes)}'.rstrip()
+    return return_row(name, algorithm, mean, imitation, last, changes) | {"command": command}
+
+
+def known_imitation(name: str) -> float | None:
+    """What imitation earned on this data when that was measured last."""
+    path = provenance.RESULTS / "offline.json"
+    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    return next((float(row["value"]) for row in rows if row["what"].startswith(f"bc on {name} ")), None)
 
 
 def changes_of(changes: Sequence[str]) -> str:
@@ -192,7 +224,7 @@ def measure_speed(algorithm: str, data: Path, steps: int) -> float:
     settings = ["net.hidden=[256,256]", "algo.batch_size=256", f"data.path={data}"]
     config = load(f"Pendulum-v1:{algorithm}", settings).config
     env = envs.make(config.env, [0], 1)
-    plan = assembly.with_engine(assembly.plan_for(config, env), "reference")
+    plan = assembly.with_engine(assembly.plan_for(config, env), "eager")
     learner = assembly.fresh_learner(plan, [0], 1)
     assert isinstance(plan, off_policy.Plan)
     assert isinstance(learner, off_policy.Learner)
@@ -216,36 +248,52 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], dest="changes", help="settings other than the shipped ones, KEY=VALUE")
     parser.add_argument("--online", action="store_true", help="instead: the data, then the environment, beside SAC from scratch")
     parser.add_argument("--peer", action="store_true", help="time gradient steps against d3rlpy, too")
+    parser.add_argument("--peer-python", default=sys.executable, help="a Python that has it")
+    parser.add_argument("--procs", type=int, default=1, help="how many algorithms learn at a time, each on a thread of its own")
+    parser.add_argument("--lines", type=Path, help="only note the rows in this file, one line each")
+    parser.add_argument("--collect", type=Path, help="make the results of a file of lines")
     args = parser.parse_args()
     torch.set_num_threads(1)
     home = Path(mkdtemp())
     data = make_data(home)
     seeds = 1 if args.quick else args.seeds
 
-    def write(row: dict[str, object], command: str) -> None:
-        provenance.write("offline", [row], provenance.provenance(f"python -m benchmarks.offline {command}"), args.quick)
+    def write(row: dict[str, object], command: str = "") -> None:
+        if args.lines:
+            with args.lines.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            return
+        provenance.write("offline", [row], provenance.provenance(f"python -m benchmarks.offline {command}".rstrip()), args.quick)
+
+    if args.collect:
+        for line in args.collect.read_text().splitlines():
+            write(json.loads(line))
+        return
 
     if args.online:
         for row in measure_online(data["medium"], seeds, args.quick):
             write(row, "--online")
         shutil.rmtree(home)
         return
-    for name in args.data:
-        mean = float(folder.read(data[name]).returns.mean())
-        for algorithm in args.only:
-            curves, seconds = learn(algorithm, data[name], seeds, args.quick, args.changes)
-            last = [curve.evaluations[-1][1] for curve in curves]
-            write(
-                return_row(name, algorithm, mean, last, args.changes),
-                f'--data "{name}" --only {algorithm} {changes_of(args.changes)}'.rstrip(),
-            )
-            print(
-                f"{name:14} {mean:8.0f}  {algorithm:7} {np.mean(last):8.0f}  {[round(each) for each in last]}  {seconds:.0f} s", flush=True
-            )
+    with ProcessPoolExecutor(args.procs, get_context("spawn")) as pool:
+        imitation = {name: known_imitation(name) for name in args.data}
+        # Imitation first, as the others are held to it; then the slowest, so that no process is left with one of them in the end.
+        for group in (("bc",), SLOWEST_FIRST):
+            waiting = [
+                pool.submit(measure_returns, name, each, data[name], imitation[name], seeds, args.quick, args.changes)
+                for each in group
+                for name in args.data
+                if each in args.only
+            ]
+            for done in as_completed(waiting):
+                found: dict[str, Any] = done.result()
+                write(found)
+                if group == ("bc",) and not args.changes:
+                    imitation[next(name for name in args.data if f"on {name} " in found["what"])] = found["value"]
     for algorithm in ("iql", "td3_bc") if args.peer else ():
         ratios = []
         for _ in range(1 if args.quick else 3):
-            command = [sys.executable, "-c", PEER, algorithm, str(data["medium"]), "200"]
+            command = [args.peer_python, "-c", PEER, algorithm, str(data["medium"]), "200"]
             peer = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
             ratios.append(measure_speed(algorithm, data["medium"], 200) / peer)
         what = f"{algorithm}: gradient steps per processor second against d3rlpy"

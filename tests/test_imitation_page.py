@@ -25,8 +25,7 @@ def test_the_page_works_from_top_to_bottom(warm: Warm, tmp_path: Path) -> None:
     expert, reading = blocks("python")
     (tmp_path / "my_expert.py").write_text(expert)
     surroundings = {**os.environ, "PYTHONPATH": str(ROOT)}
-    (commands,) = blocks("sh")
-    for command in commands.splitlines():
+    for command in [line for block in blocks("sh") for line in block.splitlines()]:
         program, *words = shlex.split(command)
         assert program == "rlclinic"
         printed = tmp_path / "printed"

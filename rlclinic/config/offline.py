@@ -123,6 +123,9 @@ class TD3BCConfig(OfflineSettings):
     bc_alpha: Number = Field(2.5, ge=0)
     """How much values count against imitation: 0 is behaviour cloning, large is TD3. Values are divided by their own size first, so it does
     not depend on the reward's scale. Usual: 2.5; 0.5-10."""
+    value_scale: Annotated[Literal["size", "spread"], Kind.SHAPE] = "size"
+    """What values are divided by. `size`: their mean absolute value, as in the paper. `spread`: how far they lie from their mean, which
+    a constant in every reward does not change. Usual: spread where rewards are all of one sign and far from 0."""
     policy_delay: Shape = Field(2, ge=1)
     """Gradient steps of the critics per step of the actor and of the targets. Usual: 2."""
     target_policy_noise: Number = Field(0.2, ge=0)

@@ -1,4 +1,5 @@
-"""Imitation of an expert: who acts, what is kept as a label, how labels are learned from, and whether the expert can be learned from."""
+"""Imitation of an expert: who acts, what is kept as a label, how labels are learned from, and whether the expert can be learned from; and
+of demonstrations, by a reward that is learned."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -24,6 +25,10 @@ QUERIES: Final = "train/imitation/queries"
 UNANSWERED: Final = "train/imitation/unanswered"
 MISSED: Final = "train/imitation/missed_share"
 LOSS: Final = "train/loss/imitation"
+ADVERSARIES: Final = ("gail", "airl")
+EXPERT_ACCURACY: Final = "train/adversary/expert_accuracy"
+POLICY_ACCURACY: Final = "train/adversary/policy_accuracy"
+ABSORBING: Final = "train/adversary/absorbing_share"
 
 
 def after_first(case: Case, name: str) -> Signal:
@@ -556,3 +561,91 @@ def mistakes_are_missed(case: Case) -> Iterator[Finding]:
     value = factor * (case.real(setting) or 0.1)
     fix = change(case, setting, value, "ask more", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence(STATE_ERROR, text, *case.span, error=error.median),), remedies=(fix,))
+
+
+cause(
+    "discriminator-wins",
+    "the discriminator tells every own step from a recorded one: the learned reward no longer says which way is better",
+    "fault of settings",
+    doses=["weaker-discriminator"],
+)
+
+
+@rule(
+    "IMI113",
+    severity=Severity.HIGH,
+    algos=ADVERSARIES,
+    needs=[EXPERT_ACCURACY, POLICY_ACCURACY],
+    cites=["ho2016gail"],
+    causes=["discriminator-wins"],
+    bad=lambda: cases.adversarial({EXPERT_ACCURACY: 1.0, POLICY_ACCURACY: 0.995}, settings={"algo.gradient_penalty": 0.0}),
+    good=[
+        lambda: cases.adversarial(),
+        lambda: cases.adversarial({EXPERT_ACCURACY: 1.0, POLICY_ACCURACY: 0.7}),
+        lambda: cases.adversarial({EXPERT_ACCURACY: 1.0, POLICY_ACCURACY: 1.0}, threshold=10.0),
+    ],
+)
+def the_discriminator_wins(case: Case) -> Iterator[Finding]:
+    """From early on, nearly no recorded and nearly no own step is mistaken for the other kind.
+
+    ## Why it hurts
+    The reward of all own steps is then about the same, and as low as it gets: there is no slope for the policy to follow. It never becomes
+    hard to tell from what was shown, and the discriminator only becomes surer.
+
+    ## When it is fine
+    In the first rollouts, while the policy is still far off. Where it already does the task and is told by something that does not matter.
+    """
+    expert, policy = case.signal(EXPERT_ACCURACY).share(0.75), case.signal(POLICY_ACCURACY).share(0.75)
+    if len(expert) < 3 or len(policy) < 3 or not struggles(case):
+        return
+    surest = min(expert.median, policy.median)
+    strength = grade(surest, 0.93, 0.98)
+    if strength <= 0:
+        return
+    text = f"after the first quarter it knows {percent(expert.median)} of the recorded and {percent(policy.median)} of the own steps"
+    rate = case.real("algo.reward_lr") or 1e-3
+    fix = change(case, "algo.reward_lr", float(f"{rate / 10:.2g}"), "let the policy follow: a discriminator that learns slower", "> 30 %")
+    proof = evidence(POLICY_ACCURACY, text, *case.span, expert=expert.median, policy=policy.median)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+cause(
+    "horizon-leaks",
+    "episodes end by themselves and nothing lies beyond their end: the learned reward's sign decides how long they should be",
+    "fault of settings",
+    doses=["absorbing-horizon"],
+)
+
+
+@rule(
+    "IMI114",
+    severity=Severity.HIGH,
+    algos=ADVERSARIES,
+    needs=[ABSORBING],
+    cites=["kostrikov2019dac"],
+    causes=["horizon-leaks"],
+    bad=lambda: cases.adversarial({ABSORBING: 0.6}, settings={"algo.horizon": "ignore"}),
+    good=[
+        lambda: cases.adversarial({ABSORBING: 0.6}),
+        lambda: cases.adversarial({ABSORBING: 0.0}, settings={"algo.horizon": "ignore"}),
+    ],
+)
+def the_horizon_leaks(case: Case) -> Iterator[Finding]:
+    """Own episodes terminate, and with algo.horizon=ignore a terminal state is worth nothing.
+
+    ## Why it hurts
+    A reward that is always positive then pays for surviving, and one that is always negative for ending, whatever was demonstrated. Results
+    look good where that happens to be the task, and say nothing about the imitation (a policy that survives at random scores too).
+
+    ## When it is fine
+    Episodes of one fixed length, which end by a time limit alone.
+    """
+    behind = case.signal(ABSORBING)
+    if case.setting("algo.horizon") != "ignore" or len(behind) < 2:
+        return
+    strength = grade(behind.top, 0.02, 0.2)
+    if strength <= 0:
+        return
+    text = f"up to {percent(behind.top)} of what follows own steps lies behind a terminal state, and is paid nothing"
+    fix = change(case, "algo.horizon", "absorbing", "let the discriminator judge what lies behind a terminal state", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(ABSORBING, text, *case.span, share=behind.top),), remedies=(fix,))

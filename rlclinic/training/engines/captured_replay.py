@@ -6,8 +6,7 @@ that it reads, and is worked out before it is launched: noise, rows to write and
 environments are edited in place. On a CPU the same program runs without a graph: the reference for its tests.
 """
 
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -95,7 +94,7 @@ class CapturedReplay:
         if not self._obs.is_cuda:
             return program()
         if key not in self._graphs:
-            with _products(self.tf32):
+            with cuda_graphs.products(tf32=self.tf32):
                 self._graphs[key] = self._captured(program, memory)
         graph, taken = self._graphs[key]
         graph.replay()
@@ -163,17 +162,6 @@ class CapturedReplay:
         if not (self.compiles and self._obs.is_cuda):
             return function
         return self._units.setdefault((name, key), Unit(name, function, repr(key)))
-
-
-@contextmanager
-def _products(tf32: bool) -> Iterator[None]:
-    """How matrix products are computed: a graph keeps what held when it was captured."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = tf32
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def _inputs(

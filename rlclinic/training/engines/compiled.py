@@ -42,6 +42,7 @@ ARITHMETIC: Final = (
     "loops/on_policy.py",
     "engines/eager.py",
     "fast",
+    "fast/offline",
     "optim.py",
     "rng.py",
 )

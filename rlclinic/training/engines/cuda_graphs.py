@@ -1,6 +1,7 @@
 """A program of operations on a GPU as one CUDA graph: what a host would ask for in hundreds of calls, asked for in one."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -37,3 +38,14 @@ def fill(own: Iterable[Tensor], given: Iterable[Tensor]) -> None:
             out_of.append(value)
     for into, out_of in kinds.values():
         torch._foreach_copy_(into, out_of)
+
+
+@contextmanager
+def products(*, tf32: bool) -> Iterator[None]:
+    """How matrix products are computed: a graph keeps what held when it was captured."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before

@@ -1,4 +1,4 @@
-"""The loss of A2C, and of REINFORCE with a baseline, with its derivatives by hand: they differ in the advantages alone."""
+"""The loss of A2C, A3C, IMPALA, and of REINFORCE with a baseline, with its derivatives by hand: they differ in the advantages alone."""
 
 from torch import Tensor
 

@@ -35,7 +35,7 @@ class Space:
         self._given = self._weights[..., : net.layout.width]
         gradients = torch.zeros(members, whole_lines(net.width))
         self._gradient = gradients[:, : net.width]
-        self._by_bias = self._gradient[:, -net.outputs :]
+        self._by_bias = self._gradient.unflatten(1, (net.copies, -1))[..., -net.outputs :]
         inputs, self._by_input = with_ones(members, rows, net.n_in), torch.zeros(members, rows, net.n_in)
         self._input = inputs[..., : net.n_in]
         slopes = [torch.zeros(rows, whole_lines(size))[:, :size] for size in net.hidden]
@@ -64,7 +64,7 @@ class Space:
         for copy, own in zip(self._copies, slope.unbind(0), strict=True):
             copy.by_weights(own)
         if self.net.outputs > 1:
-            torch.sum(slope, 1, out=self._by_bias)
+            torch.sum(slope.unflatten(0, (-1, self.net.copies)), 2, out=self._by_bias)
         return self._gradient
 
     def by_inputs(self, slope: Tensor) -> Tensor:

@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 _FAST: Final = __name__.rpartition(".")[0]
 MODULES: Final = {
     **{name: f"{_FAST}.{name}" for name in ("ppo", "dqn", "td3", "sac")},
+    **{name: f"{_FAST}.offline.{name}" for name in ("iql", "td3_bc")},
     "a2c": f"{_FAST}.policy_gradient",
     "reinforce": f"{_FAST}.policy_gradient",
+    "a3c": f"{_FAST}.policy_gradient",
+    "impala": f"{_FAST}.policy_gradient",
+    "appo": f"{_FAST}.ppo",
+    "gail": f"{_FAST}.ppo",
+    "airl": f"{_FAST}.ppo",
     "ddpg": f"{_FAST}.td3",
     # A table's update is no gradient: the definition is all there is.
     "q_learning": "rlclinic.training.algos.q_learning",

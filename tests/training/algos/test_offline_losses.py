@@ -1,6 +1,7 @@
 """Losses of algorithms that learn from recorded data: by hand, and what must not change them."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -38,22 +39,38 @@ def test_the_actor_of_td3_bc_weighs_values_by_their_own_size() -> None:
     q = q_nets.critics(params, batch.obs, action)[0, 0].tolist()
     away = (action - batch.action).square().mean(-1)[0].tolist()
     scale = 2.5 / (sum(map(abs, q)) / 5)
-    loss, _ = td3_bc.actor_loss(params, batch, hp)
+    loss, _ = td3_bc.actor_loss(at.plan.config, params, batch, hp)
     assert float(loss) == pytest.approx(sum(each - scale * value for each, value in zip(away, q, strict=True)) / 5, rel=1e-4)
 
 
 def test_the_actor_of_td3_bc_does_not_care_about_the_scale_of_values() -> None:
     at = bench(make_config("td3_bc"))
     batch, hp, params = at.batch(), at.numbers(), at.networks()
-    one = gradient_of(params, "actor", lambda nets: td3_bc.actor_loss(nets, batch, hp))
-    many = gradient_of(scaled(params, 100.0), "actor", lambda nets: td3_bc.actor_loss(nets, batch, hp))
+    one = gradient_of(params, "actor", lambda nets: td3_bc.actor_loss(at.plan.config, nets, batch, hp))
+    many = gradient_of(scaled(params, 100.0), "actor", lambda nets: td3_bc.actor_loss(at.plan.config, nets, batch, hp))
     assert torch.allclose(one, many, rtol=1e-3, atol=1e-7)
+
+
+def test_by_their_spread_a_constant_in_all_values_changes_nothing_and_by_their_size_it_drowns_them() -> None:
+    steps = {}
+    for kind in ("size", "spread"):
+        at = bench(make_config("td3_bc", algo={"value_scale": kind}))
+        batch, hp, params = at.batch(), at.numbers(), at.networks()
+        for shift in (0.0, -500.0):
+            moved = scaled(params, 1.0, shift=shift)
+            loss = partial(td3_bc.actor_loss, at.plan.config, batch=batch, hp=hp)
+            steps[kind, shift] = gradient_of(moved, "actor", loss)
+    assert torch.allclose(steps["spread", 0.0], steps["spread", -500.0], rtol=1e-2, atol=1e-5)
+    assert not torch.allclose(steps["size", 0.0], steps["size", -500.0], rtol=0.1, atol=1e-5)
+    q = torch.tensor([[-3.0, -1.0, -2.0]])
+    found = td3_bc.value_scale(at.plan.config, q, at.numbers())
+    assert float(found) == pytest.approx(2.5 / (2.0 / 3.0))
 
 
 def test_without_values_td3_bc_clones() -> None:
     at = bench(make_config("td3_bc", algo={"bc_alpha": 0.0}))
     batch, hp, params = at.batch(), at.numbers(), at.networks()
-    loss, readings = td3_bc.actor_loss(params, batch, hp)
+    loss, readings = td3_bc.actor_loss(at.plan.config, params, batch, hp)
     assert float(loss) == pytest.approx(float(readings["imitation"].mean()))
 
 

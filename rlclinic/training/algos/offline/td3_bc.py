@@ -75,14 +75,20 @@ def critic_loss(
     return error.square().mean(-1).sum(1, keepdim=True), {"q": q[:, 0], "error": error[:, 0], "errors": error, "target": target}
 
 
-def actor_loss(params: Networks, batch: Batch, hp: Hyperparameters) -> tuple[Tensor, dict[str, Tensor]]:
-    """E[|pi(s) - a|^2 - lambda Q_1(s, pi(s))], lambda = bc_alpha / E|Q_1| (eq. 3 and 5), [M, 1].
+def value_scale(config: TD3BCConfig, q: Tensor, hp: Hyperparameters) -> Tensor:
+    """lambda = bc_alpha / E|Q_1| (eq. 5), [M, 1]: what values count against imitation. By their spread: bc_alpha / E|Q_1 - E Q_1|."""
+    size = q if config.value_scale == "size" else q - q.mean(-1, keepdim=True)
+    return (hp.bc_alpha / size.abs().mean(-1, keepdim=True).clamp(min=1e-8)).detach()
+
+
+def actor_loss(config: TD3BCConfig, params: Networks, batch: Batch, hp: Hyperparameters) -> tuple[Tensor, dict[str, Tensor]]:
+    """E[|pi(s) - a|^2 - lambda Q_1(s, pi(s))] (eq. 3), [M, 1].
 
     lambda is a number, not a way for the gradient: through it the actor could make values larger by making them equal.
     """
     action = actor(params, batch.obs)
     q = q_nets.critics(params, batch.obs, action)[:, 0]
-    scale = (hp.bc_alpha / q.abs().mean(-1, keepdim=True).clamp(min=1e-8)).detach()
+    scale = value_scale(config, q, hp)
     imitation = (action - batch.action).square().mean(-1)
     rows = imitation - scale * q
     return rows.mean(-1, keepdim=True), {"actor": rows, "imitation": imitation}
@@ -96,7 +102,9 @@ def update(plan: "Plan", learner: "Learner", batch: Batch, hp: Hyperparameters, 
     )
     readings["norm"] = norm
     if (learner.updates + 1) % plan.config.policy_delay == 0:
-        actor_norm, of_actor = off_policy.minimize(plan, learner, "actor", lambda params: actor_loss(params, batch, hp), hp, active)
+        actor_norm, of_actor = off_policy.minimize(
+            plan, learner, "actor", lambda params: actor_loss(plan.config, params, batch, hp), hp, active
+        )
         readings |= of_actor | {"actor_norm": actor_norm}
         off_policy.follow(learner, TARGETS, hp.tau, active)
     return readings

@@ -81,3 +81,23 @@ def _change_share(chart: Chart, threshold: float, share: float, why: str) -> Dos
         return None
     new = min(now * share, 1.0) if setting == "algo.ask_share" else now * threshold
     return Dose({setting: float(f"{new:.2g}")}, f"{why}: {new:.2g} in place of {now:g}")
+
+
+@dose
+def weaker_discriminator(chart: Chart) -> Dose | None:
+    """A tenth of its learning rate, and a slope that is held to 1."""
+    rate, penalty = chart.real("algo.reward_lr"), chart.real("algo.gradient_penalty")
+    if rate is None or penalty is None:
+        return None
+    changes: dict[str, object] = {"algo.reward_lr": float(f"{rate / 10:.2g}")}
+    if penalty < 1:
+        changes["algo.gradient_penalty"] = 1.0
+    return Dose(changes, f"a discriminator that learns at {rate / 10:.2g} in place of {rate:g}, slowly enough to be followed")
+
+
+@dose
+def absorbing_horizon(chart: Chart) -> Dose | None:
+    """What lies behind a terminal state is judged, too."""
+    if chart.setting("algo.horizon") != "ignore":
+        return None
+    return Dose({"algo.horizon": "absorbing"}, "terminal states lead to one that the discriminator sees and that goes on paying")

@@ -1,0 +1,303 @@
+"""Planted faults of learning from recorded data and from experts, in environments that no rule was fitted on: is the first cause the fault?
+
+python -m benchmarks.recorded_data.faults [--procs 16] [--seeds 2]
+
+The rules were written on Pendulum and CartPole. Here are Acrobot-v1, MountainCar-v0, MountainCarContinuous-v0 and `Glide`, a small task
+of its own; each with a scripted expert, and data that is made of it with fixed seeds. Every fault is planted into one algorithm at a time;
+the same algorithms without a fault say how often there is an alarm. All that was planted counts, harmful or not. What was seen is
+recorded with the result: one look.
+"""
+
+import json
+import math
+import os
+import shutil
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import nullcontext
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+
+from benchmarks import provenance
+from benchmarks.diagnosis.measure import wilson
+from benchmarks.imitation import own_actions_stored
+from rlclinic.config import load
+from rlclinic.datasets import folder
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.ops.diagnose.diagnose import examine_group
+from rlclinic.runs.store import Store
+from rlclinic.training import envs
+from rlclinic.training.__main__ import train_runs
+from rlclinic.training.data import collection
+
+_draw = np.random.default_rng(0)
+HERE = Path(__file__).resolve()
+
+
+class Glide(gymnasium.Env[Any, Any]):
+    """Push a mass on a plane to a mark and hold it there: 60 steps, always."""
+
+    observation_space = gymnasium.spaces.Box(-10.0, 10.0, (6,), np.float32)
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.place, self.speed, self.mark = self.np_random.uniform(-1, 1, 2), np.zeros(2), self.np_random.uniform(-1, 1, 2)
+        self.left = 60
+        return self._seen(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.speed = np.clip(0.95 * self.speed + 0.1 * np.clip(action, -1, 1), -2, 2)
+        self.place = np.clip(self.place + 0.1 * self.speed, -3, 3)
+        self.left -= 1
+        cost = float(np.linalg.norm(self.place - self.mark))
+        return self._seen(), -cost, False, self.left == 0, {}
+
+    def _seen(self) -> Any:
+        return np.concatenate([self.place, self.speed, self.mark]).astype(np.float32)
+
+
+def glide(obs: Any) -> list[float]:
+    """A spring and a damper."""
+    place, speed, mark = np.asarray(obs[:2]), np.asarray(obs[2:4]), np.asarray(obs[4:])
+    return [float(each) for each in np.clip(6.0 * (mark - place) - 4.0 * speed, -1, 1)]
+
+
+def mountain_car(obs: Any) -> int:
+    """Push to where it rolls."""
+    return 2 if float(obs[1]) >= 0 else 0
+
+
+def mountain_car_continuous(obs: Any) -> list[float]:
+    """The same."""
+    return [math.copysign(0.9, float(obs[1]))]
+
+
+def acrobot(obs: Any) -> int:
+    """Push the lower link to where it turns."""
+    return 2 if float(obs[5]) > 0 else 0
+
+
+def undecided(obs: Any, expert: Callable[[Any], Any], kinds: int) -> Any:
+    """An expert that is thrown off in half of its answers."""
+    if _draw.random() < 0.5:
+        return expert(obs)
+    return int(_draw.integers(kinds)) if kinds else [float(each) for each in _draw.uniform(-1, 1, len(expert(obs)))]
+
+
+def glide_undecided(obs: Any) -> Any:
+    return undecided(obs, glide, 0)
+
+
+def mountain_car_undecided(obs: Any) -> Any:
+    return undecided(obs, mountain_car, 3)
+
+
+def mountain_car_continuous_undecided(obs: Any) -> Any:
+    return undecided(obs, mountain_car_continuous, 0)
+
+
+def acrobot_undecided(obs: Any) -> Any:
+    return undecided(obs, acrobot, 3)
+
+
+@dataclass(frozen=True)
+class Task:
+    """An environment, its expert and what counts as done."""
+
+    env: str
+    expert: str
+    box: bool
+    threshold: float
+    terminates: bool
+
+
+TASKS = {
+    "acrobot": Task("Acrobot-v1", "acrobot", False, -100.0, True),
+    "mountain car": Task("MountainCar-v0", "mountain_car", False, -125.0, True),
+    "continuous mountain car": Task("MountainCarContinuous-v0", "mountain_car_continuous", True, 85.0, True),
+    "glide": Task(f"{HERE}:Glide", "glide", True, -20.0, False),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Something to train, and the cause that should be named; "": none."""
+
+    task: str
+    algorithm: str
+    cause: str
+    data: str = ""
+    settings: tuple[str, ...] = ()
+    expert: str = ""
+    group: int = 0
+
+
+OFFLINE = ("run.max_env_steps=4000", "run.eval_every_env_steps=400", "run.eval_episodes=10", "algo.batch_size=128", "net.hidden=[64,64]")
+ASKING = ("algo.train_freq=100", "run.max_env_steps=1000", "run.eval_every_env_steps=200", "run.eval_episodes=10", "net.hidden=[64,64]")
+PLAYING = ("run.max_env_steps=12288", "run.eval_every_env_steps=2048", "run.eval_episodes=10", "net.hidden=[64,64]")
+
+
+def list_cells(healthy: int) -> Iterator[Cell]:
+    """Every fault wherever it can be planted, then the same algorithms without one."""
+    for name, task in TASKS.items():
+        fast = ("algo.gamma=0.99", "env.normalize_reward=true")
+        yield Cell(name, "iql", "imitation-weights-at-cap", "mixed", (*fast, "algo.beta=3000"))
+        yield Cell(name, "iql", "advantages-do-not-count", "mixed", (*fast, "algo.beta=0.001"))
+        yield Cell(name, "cql", "too-conservative", "mixed", ("algo.cql_alpha=100",))
+        bold = ("algo.bc_alpha=100000",) if task.box else ("algo.cql_alpha=0",)
+        yield Cell(name, "td3_bc" if task.box else "cql", "offline-values-run-away", "expert", bold)
+        yield Cell(name, "bc", "recorded-actions-by-heart", "few", ("net.hidden=[256,256]",))
+        yield Cell(name, "dt", "asked-for-more-than-the-data", "mixed", ("algo.target_return=2000", "net.hidden=[]", "algo.width=32"))
+        yield Cell(name, "dagger", "expert-drives", settings=("algo.beta=0.95",), expert=task.expert)
+        yield Cell(name, "dagger", "labels-are-own-actions", expert=task.expert)
+        yield Cell(name, "dagger", "old-rounds-dropped", settings=("algo.keep_rounds=1",), expert=task.expert)
+        yield Cell(name, "dagger", "too-few-passes", settings=("algo.n_epochs=0", "algo.gradient_steps=15"), expert=task.expert)
+        yield Cell(name, "dagger", "noisy-policy-collects", settings=("algo.policy_noise=1",), expert=task.expert)
+        yield Cell(name, "dagger", "expert-inconsistent", settings=("algo.repeat_queries=0.2",), expert=f"{task.expert}_undecided")
+        yield Cell(name, "dagger", "mixture-scored", settings=("algo.beta=0.5", "run.eval_episodes=0"), expert=task.expert)
+        yield Cell(name, "gail", "discriminator-wins", "expert", ("algo.reward_lr=0.03", "algo.gradient_penalty=0", "algo.reward_steps=40"))
+        if task.terminates:
+            yield Cell(name, "gail", "horizon-leaks", "expert", ("algo.horizon=ignore",))
+        for group in range(healthy):
+            yield Cell(name, "iql", "", "noisy expert", (*fast, "algo.beta=10"), group=group)
+            yield Cell(name, "bc", "", "noisy expert", group=group)
+            yield Cell(name, "cql", "", "noisy expert", ("algo.cql_alpha=1",), group=group)
+            yield Cell(name, "awac", "", "noisy expert", (*fast, "algo.awac_lambda=0.1"), group=group)
+            if task.box:
+                yield Cell(name, "td3_bc", "", "noisy expert", group=group)
+            yield Cell(name, "dagger", "", expert=task.expert, group=group)
+            yield Cell(name, "ensemble_dagger", "", expert=task.expert, group=group)
+            yield Cell(name, "gail", "", "expert", group=group)
+
+
+def make_data(home: Path) -> None:
+    """Data of every task: 40 episodes each; few: 12."""
+    shares = {"expert": [(0.0, 40)], "noisy expert": [(0.3, 40)], "mixed": [(0.9, 28), (0.0, 12)], "few": [(0.7, 12)]}
+    for name, task in TASKS.items():
+        env = envs.make(load(task.env).config.env, [0], 4)
+        act = collection.play_with(f"{HERE}:{task.expert}", env)
+        spaces = collection.observation_space(env), collection.action_space(env)
+        for kind, parts in shares.items():
+            place = home / name.replace(" ", "-") / kind.replace(" ", "-")
+            made = (each for seed, (noise, count) in enumerate(parts) for each in collection.record(env, act, count, noise, seed))
+            folder.write(place, made, *spaces, env_id=task.env, source=kind)
+        env.close()
+
+
+def look(cell: Cell, home: Path, seeds: int, quick: bool) -> dict[str, Any]:
+    """Train a cell's group, and say what the diagnosis names first."""
+    torch.set_num_threads(1)
+    task, place = TASKS[cell.task], Path(mkdtemp())
+    asks, plays = bool(cell.expert), cell.algorithm in ("gail", "airl")
+    budget: tuple[str, ...] = ASKING if asks else PLAYING if plays else OFFLINE
+    usual = tuple(each for each in budget if cell.algorithm != "dt" or not each.startswith("net."))
+    named = (
+        [f"algo.expert={HERE}:{cell.expert}"] if asks else [f"data.path={home / cell.task.replace(' ', '-') / cell.data.replace(' ', '-')}"]
+    )
+    try:
+        short = ["run.max_env_steps=256" if plays else "run.max_env_steps=200"] if quick else []
+        short += ["algo.n_steps=16"] if quick and plays else []
+        config = load(f"{task.env}:{cell.algorithm}", [*usual, f"spec.threshold={task.threshold}", *named, *cell.settings, *short]).config
+        first = 10 + 10 * cell.group
+        group = Store(place / "runs").create_group([config.model_copy(update={"seed": seed}) for seed in range(first, first + seeds)])
+        with own_actions_stored() if cell.cause == "labels-are-own-actions" else nullcontext():
+            train_runs(group.runs)
+        examined = examine_group(group)
+        causes = [] if examined is None else [(each.id, str(each.severity), each.kind) for each in examined.diagnosis.causes]
+        verdict = "" if examined is None else examined.diagnosis.verdict
+        ends = [float(run.evaluations[1][-1]) for run in group.runs if len(run.evaluations[1])]
+    except Exception:  # noqa: BLE001  # a cell that fails is reported, and the others are looked at
+        return {"cell": vars(cell), "error": traceback.format_exc()[-1500:]}
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    return {"cell": vars(cell), "named": causes[0][0] if causes else "nothing", "causes": causes[:4], "verdict": verdict, "ends": ends}
+
+
+def to_rows(looks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Shares of faults that are named first, and of sound groups with an alarm at HIGH."""
+    planted = [each for each in looks if each["cell"]["cause"] and "error" not in each]
+    sound = [each for each in looks if not each["cell"]["cause"] and "error" not in each]
+    right = [each["named"] == each["cell"]["cause"] for each in planted]
+    high = str(Severity.HIGH)
+    alarms = [bool(each["causes"]) and each["causes"][0][1] == high and "fault" in each["causes"][0][2] for each in sound]
+    wrong = [
+        f"{each['cell']['task']}: {each['cell']['cause']} → {each['named']}" for each in planted if each["named"] != each["cell"]["cause"]
+    ]
+    false = [
+        f"{each['cell']['task']} {each['cell']['algorithm']}: {each['named']}" for each, alarm in zip(sound, alarms, strict=True) if alarm
+    ]
+    shared = {"unit": "%", "command": "python -m benchmarks.recorded_data.faults"}
+    about = f"in {len(TASKS)} environments that no rule was fitted on"
+    named = {
+        "what": f"planted faults of recorded data and of imitation {about}, first cause ({len(planted)} groups)",
+        "value": 100 * float(np.mean(right)),
+        "better": "higher",
+        "bar": 80.0,
+        "stretch": 92.0,
+        "interval": [100 * each for each in wilson(sum(right), len(right))],
+        "note": "; ".join(wrong),
+    }
+    what = f"alarms at HIGH without a fault {about} ({len(sound)} groups)"
+    alarmed = {"what": what, "value": 100 * float(np.mean(alarms)), "better": "lower", "bar": 2.0, "stretch": 0.5, "note": "; ".join(false)}
+    return [named | shared, alarmed | shared]
+
+
+def main() -> None:
+    parser = provenance.parser(__doc__)
+    parser.add_argument("--procs", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--healthy", type=int, default=2, help="sound groups of every algorithm in every environment")
+    parser.add_argument("--only", nargs="*", help="causes, to try the script")
+    parser.add_argument("--within", type=float, default=3_600.0, help="seconds after which nothing is waited for")
+    parser.add_argument("--lines", type=Path, help="only note what was seen in this file")
+    parser.add_argument("--collect", type=Path, help="make the results of such a file")
+    args = parser.parse_args()
+    if args.collect:
+        looks = [json.loads(line) for line in args.collect.read_text().splitlines()]
+    else:
+        home, looks = Path(mkdtemp()), []
+        make_data(home)
+        cells = [cell for cell in list_cells(args.healthy) if args.only is None or cell.cause in args.only]
+        slow = ("gail", "cql", "ensemble_dagger")
+        cells.sort(key=lambda cell: cell.algorithm not in slow)
+        pool = ProcessPoolExecutor(args.procs, get_context("spawn"))
+        waiting = [pool.submit(look, cell, home, args.seeds, args.quick) for cell in cells]
+        try:
+            for done in as_completed(waiting, timeout=args.within):
+                looks.append(done.result())
+                seen = looks[-1]
+                said = seen.get("named") or seen["error"].strip().splitlines()[-1]
+                print(
+                    seen["cell"]["task"],
+                    seen["cell"]["algorithm"],
+                    f"[{seen['cell']['cause']}] named",
+                    said,
+                    seen.get("causes"),
+                    flush=True,
+                )
+                if args.lines:
+                    args.lines.write_text("".join(json.dumps(each) + "\n" for each in looks))
+        except TimeoutError:
+            print(f"{len(cells) - len(looks)} groups had not ended in time", flush=True)
+        pool.shutdown(wait=False, cancel_futures=True)
+        shutil.rmtree(home, ignore_errors=True)
+    rows = to_rows(looks)
+    print(json.dumps(rows, indent=1), flush=True)
+    if args.lines:
+        sys.stdout.flush()
+        os._exit(0)  # processes that had not ended in time must not be waited for
+    provenance.write("offline_faults", rows, provenance.provenance("python -m benchmarks.recorded_data.faults"), args.quick)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Gradients by hand of algorithms that learn from recorded data."""
