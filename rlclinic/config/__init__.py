@@ -1,9 +1,16 @@
 """What a run is asked to do: frozen, strict models, and the files and overrides that they are made from."""
 
 from rlclinic.config.algorithms import (
+    ADVERSARIAL,
     ALGORITHMS,
     A2CConfig,
+    A3CConfig,
+    AIRLConfig,
     AlgoConfig,
+    APPOConfig,
+    AsynchronousSettings,
+    GAILConfig,
+    IMPALAConfig,
     OffPolicyConfig,
     OnPolicyConfig,
     OnPolicySettings,
@@ -12,7 +19,6 @@ from rlclinic.config.algorithms import (
     numbers,
     shape_key,
 )
-from rlclinic.config.bonus import BonusConfig
 from rlclinic.config.data import DataConfig
 from rlclinic.config.environment import CurriculumConfig, EnvConfig, Spec, StageConfig, Task, Wrapper
 from rlclinic.config.experiment import Config, describe
@@ -33,22 +39,29 @@ from rlclinic.config.offline import (
 )
 from rlclinic.config.overrides import set_values
 from rlclinic.config.records import from_record, to_record
+from rlclinic.config.reward_settings import BonusConfig, CostConfig
 from rlclinic.config.run import RunConfig
 from rlclinic.config.schedule import Number, Schedule, kl_adapted, value_at
 from rlclinic.config.schema import Shape
 from rlclinic.config.tabular import QLearningConfig
 
 __all__ = [
+    "ADVERSARIAL",
     "ALGORITHMS",
     "A2CConfig",
+    "A3CConfig",
+    "AIRLConfig",
+    "APPOConfig",
     "AWACConfig",
     "AlgoConfig",
+    "AsynchronousSettings",
     "Available",
     "BCConfig",
     "BonusConfig",
     "CQLConfig",
     "CalQLConfig",
     "Config",
+    "CostConfig",
     "CurriculumConfig",
     "DAggerConfig",
     "DDPGConfig",
@@ -58,6 +71,8 @@ __all__ = [
     "EncoderSettings",
     "EnsembleDAggerConfig",
     "EnvConfig",
+    "GAILConfig",
+    "IMPALAConfig",
     "IQLConfig",
     "ImitationConfig",
     "Loaded",

@@ -3,7 +3,7 @@
 import json
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
-from pydantic import AliasChoices, Field, model_serializer, model_validator
+from pydantic import AliasChoices, Field, PrivateAttr, model_serializer, model_validator
 
 from rlclinic.actions import Change
 from rlclinic.config.schema import Count, Kind, Real, Shape, Strict, refusal
@@ -161,6 +161,25 @@ class EnvConfig(Strict):
     sizes of all). none: those that an environment of your own reports in its first
     steps (a function that makes one is not called once more for that); []: none of them."""
 
+    term_advantages: Annotated[bool, Kind.SHAPE] = Field(False, exclude_if=lambda asked: not asked)
+    """Log which term of `info["reward_terms"]` decides what is reinforced, as `train/terms/NAME/advantage`: its share of the sizes of the
+    terms' advantages, which add up to the whole one. On-policy, not stepped natively. Usual: true while a reward is made."""
+    term_weights: dict[InfoName, Real] = Field(default_factory=dict, exclude_if=lambda weights: not weights)
+    """Factors of terms of `info["reward_terms"]` in the reward that is learned from, e.g. `{safety: 2}`: the rest stays, and so do
+    evaluations. What each matters: `rlclinic sensitivity --terms`. Not for natively stepped environments. Usual: none."""
+    _step_info: tuple[str, ...] = PrivateAttr(())
+
+    @property
+    def step_info(self) -> tuple[str, ...]:
+        """What training reads of every step's info: the cost, terms of the reward."""
+        return self._step_info
+
+    def reading(self, names: tuple[str, ...]) -> "EnvConfig":
+        """The same, of whose steps these numbers are read."""
+        made = self.model_copy()
+        made._step_info = names
+        return made
+
     @property
     def atari(self) -> bool:
         """Whether it is an Atari game of the Arcade Learning Environment."""
@@ -185,6 +204,12 @@ class EnvConfig(Strict):
                 f"workers={self.workers} is more than n_envs={self.n_envs}.",
                 "Some processes would have nothing to step.",
                 Change("env.workers", self.n_envs),
+            )
+        if self.term_weights and self.log_terms is not None and (unknown := sorted(set(self.term_weights) - set(self.log_terms))):
+            raise refusal(
+                f"term_weights names {unknown[0]}, which is none of the terms {', '.join(self.log_terms) or '(there are none)'}.",
+                "It would weigh nothing.",
+                Change("env.term_weights", dict.fromkeys(self.log_terms, 1.0)),
             )
         if self.native == "always" and (self.wrappers or self.workers):
             extra = "wrappers" if self.wrappers else "workers"

@@ -8,6 +8,7 @@ from pydantic import Field, WrapSerializer, WrapValidator, model_validator
 
 from rlclinic.actions import Change, join_lines
 from rlclinic.config.algorithms import (
+    ADVERSARIAL,
     ALGORITHMS,
     AlgoConfig,
     OffPolicyConfig,
@@ -17,12 +18,12 @@ from rlclinic.config.algorithms import (
     numbers,
     read_algorithm,
 )
-from rlclinic.config.bonus import BonusConfig
 from rlclinic.config.data import DataConfig
 from rlclinic.config.environment import CurriculumConfig, EnvConfig, Spec
 from rlclinic.config.network import NetConfig
 from rlclinic.config.off_policy import STRETCH_ENV_STEPS
 from rlclinic.config.offline import DTConfig, OfflineSettings, RLPDConfig
+from rlclinic.config.reward_settings import BonusConfig, CostConfig
 from rlclinic.config.run import RunConfig
 from rlclinic.config.schedule import Schedule, to_env_steps
 from rlclinic.config.schema import Count, Refusal, Strict
@@ -65,6 +66,8 @@ class Config(Strict):
     # Left out where there is none: settings from before it stay the same, letter by letter, and so do their fingerprints.
     bonus: BonusConfig | None = Field(None, exclude_if=lambda bonus: bonus is None)
     """A bonus for what is new, paid while training; none: the task's reward alone."""
+    cost: CostConfig | None = Field(None, exclude_if=lambda cost: cost is None)
+    """A limit on what an episode may cost, kept beside the reward; none: costs are not looked at."""
     curriculum: CurriculumConfig | None = Field(None, exclude_if=lambda curriculum: curriculum is None)
     """Easier versions of the task, trained on first or among others; none: the task itself alone."""
     run: RunConfig = RunConfig()
@@ -166,12 +169,33 @@ class Config(Strict):
             *_schedule_problems(self),
             *_combination_problems(self),
             *_bonus_problems(self),
+            *_cost_problems(self),
             *_online_problems(self),
             *_curriculum_problems(self),
+            *_actor_problems(self),
         ]
         if problems:
             raise Refusal(*join_lines(problems))
         return self
+
+
+def _actor_problems(config: Config) -> Iterator[Problem]:
+    actors = getattr(config.algo, "n_actors", 0)
+    for section, what in (("bonus", "counts what is new"), ("curriculum", "chooses the next task"), ("cost", "weighs costs")):
+        if actors and getattr(config, section) is not None:
+            yield (
+                f"{section} with algo.n_actors={actors}.\n"
+                f"  Who {what} would have to sit with the environments, which are with the actors.\n  Try: ",
+                Change("algo.n_actors", 0),
+                ", or ",
+                Change("algo.name", "ppo"),
+            )
+    for setting in ("term_advantages", "term_weights"):
+        if actors and getattr(config.env, setting):
+            yield (
+                f"env.{setting} with algo.n_actors={actors}.\n  Actors send what is learned from, and no terms.\n  Try: ",
+                Change(f"env.{setting}", None if setting == "term_weights" else False),
+            )
 
 
 def _batch_problems(config: Config) -> Iterator[Problem]:
@@ -318,7 +342,15 @@ def _combination_problems(config: Config) -> Iterator[Problem]:
             Change("net.shared", False),
         )
 
-    if config.data is not None and not config.offline:
+    if config.data is not None and config.algo.name in ADVERSARIAL and config.data.then_online:
+        yield (
+            f"data.then_online=true, but {config.algo.name} acts from the start: the data are what it is held to.\n"
+            "  There is nothing to switch from.\n  Try: ",
+            Change("data.then_online", False),
+        )
+    if config.algo.name in ADVERSARIAL:
+        yield from _adversarial_problems(config)
+    elif config.data is not None and not config.offline:
         yield (
             f"data.path={config.data.path}, but {config.algo.name} learns from what it does itself.\n"
             "  The recorded data would be ignored.\n  Try: ",
@@ -337,6 +369,29 @@ def _combination_problems(config: Config) -> Iterator[Problem]:
             Change("net.encoder", "auto"),
             ", or ",
             Change("algo.name", "dqn"),
+        )
+
+
+def _adversarial_problems(config: Config) -> Iterator[Problem]:
+    """What a reward that is learned leaves no room for."""
+    name = config.algo.name
+    if config.env.normalize_reward:
+        yield (
+            f"env.normalize_reward=true, but {name} learns a reward of its own and does not see the environment's.\n"
+            "  What it is paid would be scaled by something else.\n  Try: ",
+            Change("env.normalize_reward", False),
+        )
+    if config.bonus is not None:
+        yield (
+            f"bonus.kind={config.bonus.kind}, but {name} is paid for what passes for the recorded steps.\n"
+            "  A new state is by definition not one of them.\n  Try: ",
+            Change("bonus", None),
+        )
+    if config.run.engine in ("compiled", "captured"):
+        yield (
+            f"run.engine={config.run.engine}, but the reward of {name} is learned operation by operation.\n"
+            "  Nothing would be paid.\n  Try: ",
+            Change("run.engine", "eager"),
         )
 
 
@@ -405,6 +460,31 @@ def _bonus_problems(config: Config) -> Iterator[Problem]:
         yield (
             f"bonus.kind={bonus.kind} with run.engine={config.run.engine}: a bonus is computed operation by operation.\n"
             "  Nothing would be paid.\n  Try: ",
+            Change("run.engine", "eager"),
+        )
+
+
+def _cost_problems(config: Config) -> Iterator[Problem]:
+    cost, algo = config.cost, config.algo
+    if cost is None:
+        return
+    if algo.loop != "on_policy":
+        yield (
+            f"cost.limit={cost.limit:g}, but {algo.name} keeps no limit.\n  Costs would be ignored.\n  Try: ",
+            Change("algo.name", "ppo"),
+            ", or ",
+            Change("cost", None),
+        )
+    if cost.multiplier > cost.multiplier_max:
+        yield (
+            f"cost.multiplier={cost.multiplier:g} is above cost.multiplier_max={cost.multiplier_max:g}.\n"
+            "  It would fall to it at once.\n  Try: ",
+            Change("cost.multiplier_max", cost.multiplier),
+        )
+    if config.run.engine in ("compiled", "captured"):
+        yield (
+            f"cost.limit={cost.limit:g} with run.engine={config.run.engine}: a limit is kept operation by operation.\n"
+            "  Costs would be ignored.\n  Try: ",
             Change("run.engine", "eager"),
         )
 

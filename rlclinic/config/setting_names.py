@@ -7,11 +7,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from rlclinic.actions import Action, Change
-from rlclinic.config.algorithms import ALGORITHMS
-from rlclinic.config.bonus import BonusConfig
+from rlclinic.config.algorithms import ADVERSARIAL, ALGORITHMS
 from rlclinic.config.data import DataConfig
 from rlclinic.config.environment import CurriculumConfig, EnvConfig, Spec
 from rlclinic.config.network import NetConfig
+from rlclinic.config.reward_settings import BonusConfig, CostConfig
 from rlclinic.config.run import RunConfig
 from rlclinic.config.schedule import Schedule
 from rlclinic.config.schema import Kind, kind_of
@@ -49,6 +49,7 @@ ALIASES: Final = {
     "total_timesteps": "run.max_env_steps",
     "n_timesteps": "run.max_env_steps",
     "reward_threshold": "spec.threshold",
+    "cost_limit": "cost.limit",
 }
 
 # Settings of others that are left out on purpose: what they are, why, and what to use.
@@ -73,10 +74,14 @@ _WHOLE: Final = ("seed", "name")
 def list_fields(algo: str) -> dict[str, dict[str, FieldInfo]]:
     """Every section's fields by the names that users write, for a config of that algorithm."""
     models: dict[str, type[BaseModel]] = {"spec": Spec, "env": EnvConfig, "algo": ALGORITHMS[algo], "net": NetConfig, "run": RunConfig}
-    if ALGORITHMS[algo].loop == "offline":
+    if ALGORITHMS[algo].loop == "offline" or algo in ADVERSARIAL:
         models["data"] = DataConfig
     sections = {section: dict(model.model_fields) for section, model in models.items()}
-    return sections | {"bonus": dict(BonusConfig.model_fields), "curriculum": dict(CurriculumConfig.model_fields)}
+    return sections | {
+        "bonus": dict(BonusConfig.model_fields),
+        "cost": dict(CostConfig.model_fields),
+        "curriculum": dict(CurriculumConfig.model_fields),
+    }
 
 
 def find_setting(key: str, algo: str) -> tuple[str, ...]:
@@ -123,7 +128,7 @@ def _find_owners(key: str, sections: Mapping[str, Mapping[str, FieldInfo]]) -> t
         return [section] if name in sections[section] else [], name, rest
     owners = [section for section in sections if first in sections[section]]
     # What is only known about the task, or belongs to a bonus or a curriculum, never hides a setting of the same name.
-    return [section for section in owners if section not in ("spec", "bonus", "curriculum")] or owners, first, rest
+    return [section for section in owners if section not in ("spec", "bonus", "cost", "curriculum")] or owners, first, rest
 
 
 def _check_inside(key: str, field: FieldInfo, rest: list[str]) -> None:
@@ -149,7 +154,7 @@ def explain_unknown(key: str, algo: str, origin: str | None = None) -> ConfigErr
     others = [name for name, model in ALGORITHMS.items() if name != algo and last in model.model_fields]
     place = f" ({origin})" if origin else ""
     if key.removeprefix("data.") in DataConfig.model_fields:
-        takers = [name for name, model in ALGORITHMS.items() if model.loop == "offline"]
+        takers = [name for name, model in ALGORITHMS.items() if model.loop == "offline" or name in ADVERSARIAL]
         return ConfigError(
             f"{key}{place}: {algo} learns from what it does itself.\n  Recorded data would be ignored.\n  Try: ",
             Change("algo.name", takers[0]),
@@ -160,8 +165,9 @@ def explain_unknown(key: str, algo: str, origin: str | None = None) -> ConfigErr
     if others:
         # One letter away from a setting that it does have, that one is meant (n_step, n_steps).
         meant = [f"{offer}, or " for offer in _suggest(key, algo) if offer[:-1] == f"algo.{last}"]
+        have_it = " and ".join(filter(None, (", ".join(others[:-1]), others[-1]))) + (" has" if len(others) == 1 else " have")
         return ConfigError(
-            f"{key} is no setting of {algo}{place}; {' and '.join(others)} {'has' if len(others) == 1 else 'have'} it.\n"
+            f"{key} is no setting of {algo}{place}; {have_it} it.\n"
             "  It would be ignored, and the run would not be the one you asked for.\n"
             f"  Try: {''.join(meant)}",
             Change("algo.name", others[0]).also(f"algo.{last}", "VALUE"),

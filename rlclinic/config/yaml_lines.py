@@ -19,7 +19,7 @@ from rlclinic.errors import ConfigError
 
 __all__ = ["SECTIONS", "Located", "Tree", "drop_origins", "list_origins", "merge", "parse", "read"]
 
-SECTIONS: Final = ("spec", "env", "algo", "net", "data", "bonus", "curriculum", "run")
+SECTIONS: Final = ("spec", "env", "algo", "net", "data", "bonus", "cost", "curriculum", "run")
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def describe_effect(found: Sensitivity, row: Row) -> str:
     if row.effect is None:
         return "–"
     unit = "x" if found.measure == "steps" else ""
-    sign = "+" if found.measure == "return" and row.effect > 0 else ""
+    sign = "+" if found.measure != "steps" and row.effect > 0 else ""
     interval = f" [{number(row.low, 2)}, {number(row.high, 2)}]" if row.low is not None and row.high is not None else ""
     return f"{sign}{number(row.effect, 2)}{unit}{interval}"
 
@@ -199,7 +199,11 @@ def _lost(found: Sensitivity) -> list[Block]:
 
 
 def _measure(found: Sensitivity) -> str:
-    return "env steps to the threshold, relative to the config as it is" if found.measure == "steps" else "change of the final return"
+    said = {
+        "steps": "env steps to the threshold, relative to the config as it is",
+        "success": "change of the share of episodes that succeed",
+    }
+    return said.get(found.measure, "change of the final return")
 
 
 def _left_out(found: Sensitivity) -> list[Block]:

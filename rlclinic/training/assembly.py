@@ -6,35 +6,40 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rlclinic.actions import Action, Change
-from rlclinic.config import Config, value_at
+from rlclinic.config import ADVERSARIAL, Config, value_at
 from rlclinic.config.corrections import CORRECTIONS, refusal
 from rlclinic.errors import ConfigError, RunError
 from rlclinic.runs.export.events import EventFile
 from rlclinic.runs.record import Run
 from rlclinic.runs.writer import RunWriter
 from rlclinic.training import envs, optim, replay_assembly, rows
+from rlclinic.training.actors.pool import Actors
 from rlclinic.training.algos import find_on_policy
 from rlclinic.training.bonuses import pay
 from rlclinic.training.checkpoints import files, replay_files, snapshot
 from rlclinic.training.checkpoints.files import Checkpoint
+from rlclinic.training.constraints import lagrangian
 from rlclinic.training.curriculum import staged
 from rlclinic.training.data import info_columns, recorded, replay
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.data.recorded import Recorded
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines import select
+from rlclinic.training.engines.asynchronous import Asynchronous
 from rlclinic.training.engines.captured_offline import CapturedOffline
 from rlclinic.training.engines.captured_replay import CapturedReplay
 from rlclinic.training.engines.eager import Eager, Engine
 from rlclinic.training.envs.base import VecEnv
+from rlclinic.training.envs.wrappers import Reweighted
 from rlclinic.training.fast import twins
+from rlclinic.training.imitation import adversarial
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.kinds import AnyLearner, AnyPlan
 from rlclinic.training.loops.on_policy import Learner, Plan, Position
@@ -180,24 +185,29 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
         device = device_of(config)
         torch.backends.cudnn.allow_tf32 = config.run.precision == "tf32"  # PyTorch's own default rounds convolutions to ten bits
         seeds = [member.run.seed for member in members]
-        env = staged.make(config, seeds, str(device), factory)
+        env = make_env(config, seeds, str(device), factory, [member.config.env.term_weights for member in members])
         undo.callback(env.close)
         corrections = _corrections(members, starts[0], env)
+        if isinstance(env, Actors):
+            env.corrections = tuple(corrections)
         plan = plan_for(config, env, corrections)
         choice = select.choose(config, plan, env, len(members), device, select.recorded(members[0].run, starts[0].how))
         plan = with_engine(plan, choice.kind)
+        if config.algo.name in ADVERSARIAL and isinstance(plan, Plan):
+            plan = replace(plan, adversary=adversarial.plan(config, env, device))
+            _check_data(members, config, plan.adversary.data if plan.adversary else None)
         if len(members) > rows.LARGE:
             for member in members:
                 member.writer.relax(len(members))
         cohort = Cohort(
             members=members,
-            engine=choice.make(),
+            engine=Asynchronous() if isinstance(env, Actors) else choice.make(),
             engine_why=choice.why,
             plan=plan,
-            learner=fresh_learner(plan, seeds, config.env.n_envs, device),
+            learner=fresh_learner(plan, seeds, env.n_envs, device),
             env=env,
             position=Position(torch.empty(0)),
-            episodes=Episodes(len(members), config.env.n_envs, config.env.clip_raw_reward),
+            episodes=Episodes(len(members), env.n_envs, config.env.clip_raw_reward),
             seed=torch.tensor(seeds, dtype=torch.int64, device=device).view(-1, 1, 1),
             device=device,
             factory=factory,
@@ -216,6 +226,18 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
         _compare_with_random(cohort, factory)
         undo.pop_all()
     return cohort
+
+
+def make_env(
+    config: Config, seeds: list[int], device: str, factory: Factory | None = None, weights: list[dict[str, float]] | None = None
+) -> VecEnv:
+    """What a cohort trains in: environments of this process, or actors that have their own; weights: of each member's terms."""
+    if getattr(config.algo, "n_actors", 0):
+        return Actors(config, seeds, device, factory)
+    env = staged.make(config, seeds, device, factory)
+    if weights is None or not any(weights):
+        return env
+    return cast("VecEnv", Reweighted(env, weights))
 
 
 def _corrections(members: list[Member], start: Start, env: VecEnv) -> list[str]:
@@ -248,16 +270,9 @@ def _give_data(cohort: Cohort) -> None:
     assert isinstance(learner, off_policy.Learner)
     data = cohort.data = recorded.load(cohort.config, cohort.env, cohort.device)
     if cohort.device.type == "cuda" and data.rewards.is_cuda and cohort.config.online_from is None:
-        cohort.engine = CapturedOffline()
-    for member in cohort.members:
-        known = (member.run.record.get("recorded") or {}).get("fingerprint")
-        if known is not None and known != data.fingerprint:
-            raise ConfigError(
-                f"{cohort.config.data.path if cohort.config.data else ''} is not the data that {member.run.id} was begun on: it has "
-                "changed since.\n  What is learned from here on could not be told from what was learned before.\n"
-                "  Put the old data back, or train anew: ",
-                Action("train", member.run.id),
-            )
+        compiles = plan.fast is not None and select.compiles_replay(cohort.config, plan, len(cohort.members))
+        cohort.engine = CapturedOffline(compiles=compiles, tf32=cohort.config.run.precision == "tf32")
+    _check_data(cohort.members, cohort.config, data)
     members = len(cohort.members)
     bound = torch.full((members, 1), float(data.rewards.abs().max()), device=cohort.device)
     if learner.reward_stats is not None:
@@ -269,6 +284,19 @@ def _give_data(cohort: Cohort) -> None:
     if hasattr(plan.algo, "prepare"):
         learner = replace(learner, nets={**learner.nets, **plan.algo.prepare(plan, learner, data)})
     cohort.learner = replace(learner, reward_bound=bound)
+
+
+def _check_data(members: list[Member], config: Config, data: recorded.Recorded | None) -> None:
+    """ConfigError where a run was begun on other data."""
+    for member in members:
+        known = (member.run.record.get("recorded") or {}).get("fingerprint")
+        if data is not None and known is not None and known != data.fingerprint:
+            raise ConfigError(
+                f"{config.data.path if config.data else ''} is not the data that {member.run.id} was begun on: it has "
+                "changed since.\n  What is learned from here on could not be told from what was learned before.\n"
+                "  Put the old data back, or train anew: ",
+                Action("train", member.run.id),
+            )
 
 
 def _say_what_was_chosen(cohort: Cohort, choice: select.Choice) -> None:
@@ -361,6 +389,7 @@ def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECT
         bonus=None
         if config.bonus is None
         else pay.plan(config.bonus, env, on_policy=True, table_values="table_of_bonus_values" in corrections),
+        constraint=None if config.cost is None else lagrangian.plan(config.cost, env),
     )
     return with_engine(plan, config.run.engine)
 
@@ -376,7 +405,9 @@ def fresh_learner(plan: AnyPlan, seeds: list[int], n_envs: int, device: torch.de
     reward_stats = normalize.moments(members, 1, device) if plan.env.normalize_reward else None
     carry = torch.zeros(members, n_envs, device=device) if plan.env.normalize_reward else None
     bonus = None if plan.bonus is None else pay.fresh(plan.bonus, seeds, device)
-    return Learner(flat, optim.start(flat), obs_stats, reward_stats, carry, bonus)
+    bonus = bonus if plan.adversary is None else adversarial.fresh(plan.adversary, seeds, device)
+    constraint = None if plan.constraint is None else lagrangian.fresh(plan.constraint, seeds, device)
+    return Learner(flat, optim.start(flat), obs_stats, reward_stats, carry, bonus, constraint)
 
 
 def _member(run: Run, start: Start, config: Config) -> Member:
@@ -490,22 +521,22 @@ def provenance(cohort: Cohort) -> dict[str, Any]:
     action: dict[str, Any] = {"kind": space.kind, "sizes": list(space.sizes)}
     if space.low is not None and space.high is not None and np.isfinite([space.low, space.high]).all():
         action |= {"low": float(space.low.min()), "high": float(space.high.max())}
-    facts = {} if cohort.data is None else {"recorded": describe_data(cohort)}
+    data = cohort.plan.adversary.data if isinstance(cohort.plan, Plan) and cohort.plan.adversary is not None else cohort.data
+    facts = {} if data is None else {"recorded": describe_data(data)}
     observed = {"obs_shape": list(cohort.env.obs_shape), "obs_flags": _flags(cohort)}
     return {"engine": {**engine, **observed, "action": action}, "versions": versions, "corrections": cohort.corrections, **facts}
 
 
-def describe_data(cohort: Cohort) -> dict[str, Any]:
+def describe_data(known: recorded.Recorded) -> dict[str, Any]:
     """What the record says of the data that is learned from."""
-    assert cohort.data is not None
-    data = cohort.data.data
+    data = known.data
     return {
-        "fingerprint": cohort.data.fingerprint,
+        "fingerprint": known.fingerprint,
         "source": data.source,
         "episodes": data.n_episodes,
         "transitions": len(data),
-        "learned_from": cohort.data.size,
-        "held_out": len(cohort.data.held_out),
+        "learned_from": known.size,
+        "held_out": len(known.held_out),
         "return_mean": float(data.returns.mean()),
         "return_max": float(data.returns.max()),
         "terminated": int(data.terminated.sum()),

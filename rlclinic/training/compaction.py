@@ -8,11 +8,13 @@ it pays is decided by settings and env steps alone, so that a run repeats itself
 from typing import Final
 
 from rlclinic.training import assembly, envs, replay_assembly
+from rlclinic.training.actors.pool import Actors
 from rlclinic.training.assembly import Cohort
 from rlclinic.training.checkpoints import replay_files, snapshot
 from rlclinic.training.curriculum import staged
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.engines import select
+from rlclinic.training.engines.captured_offline import CapturedOffline
 from rlclinic.training.engines.captured_replay import CapturedReplay
 from rlclinic.training.loops import off_policy
 
@@ -58,12 +60,15 @@ def _move(cohort: Cohort, live: list[int]) -> None:
     for env in (cohort.env, cohort.eval_env, cohort.tasks_env):
         if env is not None:
             env.close()
-    cohort.env = staged.make(config, seeds, device)
+    corrections = getattr(cohort.env, "corrections", ())
+    cohort.env = assembly.make_env(config, seeds, device, None, [member.config.env.term_weights for member in cohort.members])
+    if isinstance(cohort.env, Actors):
+        cohort.env.corrections = corrections
     if cohort.eval_env is not None:
         cohort.eval_env = envs.make(config.env, seeds, config.run.eval_episodes, device=device, evaluation=True)
         cohort.tasks_env = staged.make_for_evaluation(config, seeds, device)
-    cohort.seed, cohort.episodes = cohort.seed[live], Episodes(len(live), config.env.n_envs, config.env.clip_raw_reward)
-    learner = snapshot.weights(plan.policy, found, assembly.fresh_learner(plan, seeds, config.env.n_envs, cohort.device), optimizer=True)
+    cohort.seed, cohort.episodes = cohort.seed[live], Episodes(len(live), cohort.env.n_envs, config.env.clip_raw_reward)
+    learner = snapshot.weights(plan.policy, found, assembly.fresh_learner(plan, seeds, cohort.env.n_envs, cohort.device), optimizer=True)
     cohort.learner, cohort.position, _ = snapshot.place(found, learner, cohort.env, cohort.episodes)
     if cohort.asking is not None:
         cohort.asking.expert.close()
@@ -73,4 +78,5 @@ def _move(cohort: Cohort, live: list[int]) -> None:
         if cohort.memory.stored:
             replay_files.put(memory, [each.replay for each in found if each.replay is not None])
         cohort.memory = memory
-    cohort.engine = CapturedReplay(compiles=engine.compiles, tf32=engine.tf32) if isinstance(engine, CapturedReplay) else type(engine)()
+    captured = isinstance(engine, CapturedReplay | CapturedOffline)
+    cohort.engine = type(engine)(compiles=engine.compiles, tf32=engine.tf32) if captured else type(engine)()  # type: ignore[union-attr,call-arg]

@@ -44,7 +44,8 @@ def test_an_alias_is_no_setting_of_another_section() -> None:
 
 def test_a_setting_of_another_algorithm_is_named_with_it() -> None:
     with pytest.raises(
-        ConfigError, match=r"algo.clip_coef is no setting of a2c; ppo has it(?s:.*)--set algo.name=ppo --set algo.clip_range=VALUE"
+        ConfigError,
+        match=r"algo.clip_coef is no setting of a2c; ppo, appo, gail and airl have it(?s:.*)algo.name=ppo --set algo.clip_range=VALUE",
     ):
         find_setting("algo.clip_coef", "a2c")
 

@@ -14,7 +14,7 @@ from rlclinic.ops.train.plan import check_installed
 from rlclinic.ops.treat.requests import SensitivityRequest
 from rlclinic.report import sensitivity
 from rlclinic.report.models import Result
-from rlclinic.runs import env_code, selector, studies
+from rlclinic.runs import env_code, history, selector, studies
 from rlclinic.runs.record import Checkpoint, Group
 from rlclinic.runs.store import Store
 from rlclinic.treatment.sensitivity import study
@@ -45,6 +45,8 @@ def plan(request: SensitivityRequest) -> SensitivityPlan:
     """What a study of a group or of ENV:VARIANT would train."""
     store = Store(request.runs_dir)
     config, speed = resolve(store, request.target, request.changes)
+    if request.terms and config.env.log_terms is None:
+        config = config.model_copy(update={"env": config.env.model_copy(update={"log_terms": _find_terms(store, request.target)})})
     planned = study.plan(store, request.target, config, request.scope)
     runs = (len(planned.arms) + 1) * len(planned.seeds)
     return SensitivityPlan(
@@ -113,6 +115,17 @@ def describe_changes(store: Store, target: str, config: Config) -> list[str]:
         return []
     changed = env_code.describe_changes(owner, "all runs train in the environment as it is today; what its runs did is no measure of them")
     return [changed] if changed else []
+
+
+def _find_terms(store: Store, target: str) -> tuple[str, ...]:
+    """The terms that the runs of a target have logged: found in the environment when they began, and in no setting."""
+    if not _names_run(target):
+        return ()
+    found = store.resolve(target)
+    owner = found.run if isinstance(found, Checkpoint) else found
+    run = owner.runs[0] if isinstance(owner, Group) else owner
+    names = [column.split("/") for column in history.of_run(run).series if column.startswith("train/terms/")]
+    return tuple(dict.fromkeys(parts[2] for parts in names if parts[3] == "return"))
 
 
 def _names_run(target: str) -> bool:

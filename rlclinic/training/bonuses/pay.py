@@ -83,6 +83,8 @@ class Paid(NamedTuple):
 
     reward: Tensor | None
     advantage: Tensor | None
+    instead: Tensor | None = None
+    """What is paid in place of the environment's reward, where that is learned (GAIL, AIRL)."""
 
     @property
     def of_reward(self) -> Tensor:

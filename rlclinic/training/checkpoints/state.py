@@ -20,6 +20,8 @@ from rlclinic.training.optim import OptimizerState
 Tensors = dict[str, Tensor]
 BONUS: Final = "bonus"
 """Before the names of what a bonus for new states knows."""
+CONSTRAINT: Final = "constraint"
+"""Before the names of what is known of costs."""
 
 
 class Named(NamedTuple):
@@ -34,6 +36,7 @@ def name_tensors(static: Static, learner: AnyLearner) -> Named:
     """Everything that learning has made, normalizers apart."""
     carried = {name: tensor for name in ("reward_carry", "drift") if (tensor := getattr(learner, name, None)) is not None}
     carried |= {f"{BONUS}.{name}": tensor for name, tensor in (learner.bonus or {}).items()}
+    carried |= {f"{CONSTRAINT}.{name}": tensor for name, tensor in (getattr(learner, "constraint", None) or {}).items()}
     if isinstance(learner, on_policy.Learner):
         assert isinstance(static, ActorCritic)
         return Named(dict(static.layout.views(learner.flat)), learner.optimizer._asdict(), carried)
@@ -76,6 +79,10 @@ def rebuild(static: Static, learner: AnyLearner, policy: Tensors, optimizer: Ten
         saved = {name: loop.get(f"{BONUS}.{name}", fresh) for name, fresh in learner.bonus.items()}
         fits = all(saved[name].shape == fresh.shape for name, fresh in learner.bonus.items())
         learner = replace(learner, bonus=saved if fits else learner.bonus)
+    if optimizer is not None and isinstance(learner, on_policy.Learner) and learner.constraint is not None:
+        saved = {name: loop.get(f"{CONSTRAINT}.{name}", fresh) for name, fresh in learner.constraint.items()}
+        fits = all(saved[name].shape == fresh.shape for name, fresh in learner.constraint.items())
+        learner = replace(learner, constraint=saved if fits else learner.constraint)
     if isinstance(learner, on_policy.Learner):
         assert isinstance(static, ActorCritic)
         learner = replace(learner, flat=static.layout.flatten(policy))

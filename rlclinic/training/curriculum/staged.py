@@ -13,12 +13,13 @@ from rlclinic.curriculum import Ended, make_sampler
 from rlclinic.errors import ConfigError
 from rlclinic.training import envs
 from rlclinic.training.curriculum.assignment import Assignment
+from rlclinic.training.data import info_columns
 from rlclinic.training.envs import assembly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlclinic.config import Config
+    from rlclinic.config import Config, EnvConfig
     from rlclinic.curriculum import Sampler
     from rlclinic.training.envs.base import Step, VecEnv
     from rlclinic.training.evaluation import Evaluation
@@ -50,15 +51,28 @@ def columns(config: Config) -> list[str]:
 
 def make(config: Config, seeds: list[int], device: str, factory: Factory | None = None) -> VecEnv:
     """What a cohort trains in: the config's own environments, or those of its curriculum."""
+    settings = config.env.reading(info_columns.list_step_numbers(config))
     if config.curriculum is None:
-        return envs.make(config.env, seeds, config.env.n_envs, device=device, factory=factory)
-    tasks = Assignment(config.env, config.curriculum.tasks, len(seeds), config.env.n_envs, factory)
+        return _check_step_numbers(envs.make(settings, seeds, config.env.n_envs, device=device, factory=factory), settings)
+    tasks = Assignment(settings, config.curriculum.tasks, len(seeds), config.env.n_envs, factory)
     samplers = [make_sampler(config.curriculum, config.env.n_envs, config.run.max_env_steps) for _ in seeds]
     tasks.give(np.stack([sampler.chances for sampler in samplers]))
-    env = assembly.assemble(config.env, seeds, config.env.n_envs, device, False, factory, tasks)
+    env = _check_step_numbers(assembly.assemble(settings, seeds, config.env.n_envs, device, False, factory, tasks), settings)
     if config.curriculum.success_return is None and not tasks.reports_success():
         raise _no_success(config.env.id)
     return Staged(env, tasks, samplers, config)
+
+
+def _check_step_numbers(env: VecEnv, settings: EnvConfig) -> VecEnv:
+    if settings.step_info and tuple(getattr(env, "step_info", ())) != settings.step_info:
+        setting = "cost" if settings.step_info[0] == info_columns.COST else "env.term_advantages"
+        raise ConfigError(
+            f"{setting} is set, but {settings.id} is stepped in a way that tells nothing of each step but its reward.\n"
+            "  There is no cost and no term to learn from.\n  Try: ",
+            Change(setting, None if setting == "cost" else False),
+            ", or an environment of your own that returns it in info",
+        )
+    return env
 
 
 def make_for_evaluation(config: Config, seeds: list[int], device: str, factory: Factory | None = None) -> VecEnv | None:

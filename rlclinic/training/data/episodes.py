@@ -51,12 +51,14 @@ class Episodes:
         self._carried: tuple[Tensor, ...] | None = None
         """Returns and lengths of the episodes that go on, where `settle` has left them; the host may be a row behind."""
 
-    def add(self, rollout: Rollout) -> Tensor:
-        """Take in a rollout; returns the steps elapsed in each row's episode before it, [M, T, N]."""
+    def add(self, rollout: Rollout, first_env: int = 0) -> Tensor:
+        """Take in a rollout of the envs from `first_env` on; returns the steps elapsed in each row's episode before it, [M, T, N]."""
         success = None if rollout.success is None else self._twice(rollout.success).cpu().numpy()
         counted = None if rollout.valid is None else self._twice(rollout.valid).cpu().numpy().astype(float)
         reward, over = self._rewards(rollout.reward), self._twice(rollout.over)
-        elapsed = self._take(reward.double().cpu().numpy(), over.cpu().numpy(), success, counted)
+        lanes = slice(first_env, first_env + reward.shape[2])
+        running = self.running_return[:, lanes], self.running_length[:, lanes]
+        elapsed = self._take(running, reward.double().cpu().numpy(), over.cpu().numpy(), success, counted)
         return torch.from_numpy(elapsed[: self.members]).to(rollout.reward.device)
 
     def _rewards(self, reward: Tensor) -> Tensor:
@@ -107,22 +109,31 @@ class Episodes:
         self.best = np.maximum(self.best, best)
         self.running_return, self.running_length = running_return, running_length
 
-    def _take(self, reward: Floats, end: NDArray[np.bool_], success: NDArray[np.float32] | None, counted: Floats | None) -> Floats:
-        elapsed = np.empty_like(reward)
+    def _take(
+        self,
+        running: tuple[Floats, Floats],
+        reward: Floats,
+        end: NDArray[np.bool_],
+        success: NDArray[np.float32] | None,
+        counted: Floats | None,
+    ) -> Floats:
+        """`running`: returns and lengths of the episodes that go on, [M, N] of these envs, edited."""
+        elapsed, (returns, lengths) = np.empty_like(reward), running
         for t in range(reward.shape[1]):
-            elapsed[:, t] = self.running_length
-            self.running_return += reward[:, t] if counted is None else reward[:, t] * counted[:, t]
-            self.running_length += 1.0 if counted is None else counted[:, t]
+            elapsed[:, t] = lengths
+            returns += reward[:, t] if counted is None else reward[:, t] * counted[:, t]
+            lengths += 1.0 if counted is None else counted[:, t]
             if end[:, t].any():
-                self._finish(end[:, t], None if success is None else success[:, t])
+                self._finish(running, end[:, t], None if success is None else success[:, t])
         return elapsed
 
-    def _finish(self, ended: NDArray[np.bool_], success: NDArray[np.float32] | None) -> None:
+    def _finish(self, running: tuple[Floats, Floats], ended: NDArray[np.bool_], success: NDArray[np.float32] | None) -> None:
+        returns, lengths = running
         member, env = np.nonzero(ended)
         outcome = np.full(len(member), np.nan) if success is None else success[member, env]
-        self._insert(member, self.running_return[member, env], self.running_length[member, env], outcome)
-        self.running_return[ended] = 0.0
-        self.running_length[ended] = 0.0
+        self._insert(member, returns[member, env], lengths[member, env], outcome)
+        returns[ended] = 0.0
+        lengths[ended] = 0.0
 
     def _insert(self, member: NDArray[np.int64], total: Floats, length: Floats, outcome: Any) -> None:
         """Episodes in the order of their members, and of their ends within a member."""

@@ -16,11 +16,13 @@ import numpy as np
 from rlclinic import trust
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from rlclinic.config import EnvConfig
+    from rlclinic.config import Config, EnvConfig
 
 TERMS: Final = "reward_terms"
+COST: Final = "cost"
+TERM: Final = "term."
 WINDOW: Final = 100
 MOST_TERMS: Final = 16
 LOOKED_STEPS: Final = 20
@@ -31,6 +33,35 @@ def columns(config: EnvConfig) -> list[str]:
     """The columns of a run's metrics.csv."""
     terms = [f"train/terms/{name}/{what}" for what in ("return", "share") for name in config.log_terms or ()]
     return terms + [f"train/info/{name}/{what}" for what in ("mean", "last") for name in config.log_info]
+
+
+def list_step_numbers(config: Config) -> tuple[str, ...]:
+    """What training reads of every step's info: the cost where there is a limit, and the terms whose advantages are asked for."""
+    asked = config.env.log_terms or () if config.env.term_advantages and config.algo.loop == "on_policy" else ()
+    terms = dict.fromkeys([*asked, *sorted(config.env.term_weights)])
+    return ((COST,) if config.cost is not None else ()) + tuple(TERM + name for name in terms)
+
+
+def list_term_advantages(config: Config) -> list[str]:
+    """The columns of the terms' advantages."""
+    if not config.env.term_advantages:
+        return []
+    return [f"train/terms/{name.removeprefix(TERM)}/advantage" for name in list_step_numbers(config) if name.startswith(TERM)]
+
+
+def read_step(info: dict[str, Any], names: Sequence[str], row: np.ndarray) -> bool:
+    """The numbers of one step into row [K]; False if its cost is not among what the environment said."""
+    terms, known = info.get(TERMS), True
+    for k, name in enumerate(names):
+        if name == COST:
+            cost, parts = info.get("cost"), info.get("costs")
+            if cost is None and isinstance(parts, dict):
+                cost = sum(_number(part) for part in parts.values())
+            known = cost is not None
+            row[k] = _number(cost)
+        else:
+            row[k] = np.nan_to_num(_number(terms.get(name.removeprefix(TERM)))) if isinstance(terms, dict) else 0.0
+    return known
 
 
 def find_terms(config: EnvConfig, factory: Callable[..., Any] | None) -> tuple[str, ...]:

@@ -70,6 +70,7 @@ class GymnasiumEnv:
         evaluation: bool = False,
         lives: bool = False,
         info: Window | None = None,
+        step_info: tuple[str, ...] = (),
     ) -> None:
         self.members, self.n_envs = len(seeds), n_envs
         self.obs_shape, self.obs_low, self.obs_high = observations.shape, observations.low, observations.high
@@ -81,6 +82,8 @@ class GymnasiumEnv:
         self._lives, self._first_start = lives, EVALUATION_SEED
         self.info = info
         """What episodes said of themselves; None where nothing is logged of it."""
+        self.step_info = step_info
+        """What of every step's info is in Step.said."""
         self._device = torch.device(device)
         self._resumes = torch.zeros(self.members, 1, dtype=torch.int64)
         shape = (self.members, n_envs)
@@ -136,6 +139,7 @@ class GymnasiumEnv:
             self.action_mask,
             next_mask,
             None if rows.goes_on is None else self._tensor(rows.goes_on),
+            None if rows.said is None else self._tensor(rows.said),
         )
 
     def _rows(self) -> Rows:
@@ -154,6 +158,7 @@ class GymnasiumEnv:
             goes_on=flags[2] if self._lives else None,
             final_mask=None if self._mask is None else np.ones_like(self._mask),
             info=None if self.info is None else np.full((*shape, len(self.info.names)), np.nan),
+            said=np.zeros((*shape, len(self.step_info)), np.float32) if self.step_info else None,
         )
 
     def _env_seeds(self) -> list[list[int]]:

@@ -42,7 +42,12 @@ def assemble(
 
         env = gymnasium_envs.make(config, seeds, n_envs, device, evaluation, factory, tasks)
     # ALE stacks by itself, out of frames that nobody else sees.
-    frames = 1 if factory is None and atari.steps(config) else config.frame_stack
+    return put_around(env, config, stacked=factory is None and atari.steps(config))
+
+
+def put_around(env: VecEnv, config: EnvConfig, *, stacked: bool = False) -> VecEnv:
+    """An environment with what a config puts around all copies at once; stacked: its frames are stacked already."""
+    frames = 1 if stacked else config.frame_stack
     if frames > 1 or config.time_in_obs:
         env = Augmented(env, frames, config.time_in_obs)
     return env if config.reward_scale == 1.0 else cast("VecEnv", Rescaled(env, config.reward_scale))

@@ -65,6 +65,8 @@ class Step(NamedTuple):
     """[M, N, sum(sizes)] bool: the actions allowed in `next_obs`; where nobody tells them at an episode's end, all."""
     goes_on: Tensor | None = None
     """[M, N] bool: `terminated` is said to learning only, and the episode itself goes on (a life was lost). None: nowhere."""
+    said: Tensor | None = None
+    """[M, N, K] float32: what training reads of the step's info, where it asks for anything (EnvConfig.step_info)."""
 
 
 class Steps(Protocol):

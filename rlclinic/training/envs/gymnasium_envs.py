@@ -58,9 +58,18 @@ def make(
             envs = [tasks.make_single(index) for index in range(copies)]
         _check_distinct(envs, name)
         rows = [envs[start : start + n_envs] for start in range(0, len(envs), n_envs)]
-        counts = bool(info_columns.columns(config)) and not evaluation
+        counts, reads = bool(info_columns.columns(config)) and not evaluation, () if evaluation else config.step_info
         lanes = [
-            Lanes(row, name, observations, actions, config.action_mask, evaluation, tally=Tally(config, n_envs) if counts else None)
+            Lanes(
+                row,
+                name,
+                observations,
+                actions,
+                config.action_mask,
+                evaluation,
+                tally=Tally(config, n_envs) if counts else None,
+                reads=reads,
+            )
             for row in rows
         ]
         backend = Local(lanes, skips=evaluation)
@@ -75,6 +84,7 @@ def make(
         masked=config.action_mask,
         evaluation=evaluation,
         info=None if evaluation or not info_columns.columns(config) else info_columns.Window(config, len(seeds)),
+        step_info=() if evaluation else config.step_info,
     )
 
 
@@ -87,9 +97,9 @@ def _vectors(
     envs = [first, *(making.call_factory(config, factory, n_envs) for _ in seeds[1:])]
     observations = spaces.observations(first.single_observation_space, name)
     actions = spaces.actions(first.single_action_space, name)
-    counts = bool(info_columns.columns(config)) and not evaluation
+    counts, reads = bool(info_columns.columns(config)) and not evaluation, () if evaluation else config.step_info
     lanes = [
-        VectorLanes(env, name, observations, actions, config.action_mask, evaluation, Tally(config, n_envs) if counts else None)
+        VectorLanes(env, name, observations, actions, config.action_mask, evaluation, Tally(config, n_envs) if counts else None, reads)
         for env in envs
     ]
     skips = evaluation or autoreset_mode(first, name) is AutoresetMode.NEXT_STEP
@@ -104,6 +114,7 @@ def _vectors(
         masked=config.action_mask,
         evaluation=evaluation,
         info=None if evaluation or not info_columns.columns(config) else info_columns.Window(config, len(seeds)),
+        step_info=() if evaluation else config.step_info,
     )
 
 

@@ -94,6 +94,15 @@ class Reports:
             ", or return the mask from reset() and step() alike",
         )
 
+    def no_cost(self, n: int) -> EnvironmentFailed:
+        """cost.limit is set, and the env told no cost."""
+        return EnvironmentFailed(
+            f'{self._subject(n)} has neither info["cost"] nor info["costs"] at step {self.steps}, and cost.limit is set.\n'
+            "  A limit could not be kept on what nobody tells.\n  Try: ",
+            Change("cost", None),
+            ", or return it from every step(), 0.0 where nothing is to be paid",
+        )
+
     def describe_call(self) -> str:
         """The call that is under way, in words."""
         return f"{self._subject(self.at)}, at step {self.steps},"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -9,6 +10,7 @@ from typing import Any, Protocol
 import gymnasium as gym
 import numpy as np
 
+from rlclinic.training.data import info_columns
 from rlclinic.training.data.info_columns import Tally
 from rlclinic.training.envs import making
 from rlclinic.training.envs.reports import Reports, WrongShape
@@ -34,6 +36,8 @@ class Rows:
     """Where an episode ended: the actions allowed in its final observation, all where nobody tells them."""
     info: np.ndarray | None = None
     """Where an episode ended: what it said of itself, a number for each of `info_columns.columns`."""
+    said: np.ndarray | None = None
+    """What training reads of every step's info, a number for each of `EnvConfig.step_info`."""
 
     def blank(self) -> None:
         """Ready for the next step: nothing ended, nothing reported."""
@@ -41,6 +45,8 @@ class Rows:
             array[...] = 0
         self.success[...] = np.nan
         self.valid[...] = True
+        if self.said is not None:
+            self.said[...] = 0
 
     def clear(self) -> None:
         """A failed member's rows: zeros, and every action allowed."""
@@ -54,8 +60,8 @@ class Rows:
 
     def of(self, place: Any) -> Rows:
         """The same arrays, one member's rows (views)."""
-        optional = (self.mask, self.goes_on, self.final_mask, self.info)
-        mask, goes_on, final_mask, info = (None if each is None else each[place] for each in optional)
+        optional = (self.mask, self.goes_on, self.final_mask, self.info, self.said)
+        mask, goes_on, final_mask, info, said = (None if each is None else each[place] for each in optional)
         return Rows(
             self.next_obs[place],
             self.obs[place],
@@ -68,6 +74,7 @@ class Rows:
             goes_on,
             final_mask,
             info,
+            said,
         )
 
 
@@ -105,6 +112,7 @@ class Lanes:
         once: bool,
         first: int = 0,
         tally: Tally | None = None,
+        reads: Sequence[str] = (),
     ) -> None:
         peeled = [making.peel(env) for env in envs]
         self._envs = envs
@@ -118,7 +126,7 @@ class Lanes:
         self._once = once
         self._elapsed = [0] * len(envs)
         self._resting = [False] * len(envs)
-        self._tally = tally
+        self._tally, self._reads = tally, reads
 
     def reset(self, seeds: list[int], rows: Rows) -> None:
         self.report.steps = 0
@@ -133,6 +141,8 @@ class Lanes:
             ended = self._step(action, rows)
         self.report.check("observation", rows.next_obs)
         self.report.check("reward", rows.reward)
+        if rows.said is not None:
+            self.report.check("cost or term", rows.said)
         return ended
 
     def _step(self, action: np.ndarray, rows: Rows) -> bool:
@@ -157,6 +167,8 @@ class Lanes:
             elapsed[n] += 1
             if tally is not None:
                 tally.add(n, info)
+            if rows.said is not None and not info_columns.read_step(info, self._reads, rows.said[n]):
+                raise report.no_cost(n)
             limit = limits[n]
             if limit is not None and elapsed[n] >= limit:
                 truncated = True

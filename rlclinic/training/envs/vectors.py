@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -10,6 +11,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.vector.utils import iterate
 
 from rlclinic.errors import ConfigError
+from rlclinic.training.data import info_columns
 from rlclinic.training.data.info_columns import Tally
 from rlclinic.training.envs.reports import Reports, WrongShape
 from rlclinic.training.envs.spaces import Actions, Observations
@@ -28,6 +30,7 @@ class VectorLanes:
         masked: bool,
         once: bool,
         tally: Tally | None = None,
+        reads: Sequence[str] = (),
     ) -> None:
         self._env, self._name = env, name
         self._mode = autoreset_mode(env, name)
@@ -36,7 +39,7 @@ class VectorLanes:
         self._resting = np.zeros(env.num_envs, np.bool_)
         self._pending = np.zeros(env.num_envs, np.bool_)
         self.report = Reports(name)
-        self._tally = tally
+        self._tally, self._reads = tally, reads
 
     def reset(self, seeds: list[int], rows: Rows) -> None:
         self._resting[:] = False
@@ -63,10 +66,14 @@ class VectorLanes:
             ended = rows.terminated | rows.truncated
             if self._tally is not None:
                 self._count(self._tally, ended, info, rows)
+            if rows.said is not None:
+                self._read(ended, info, rows.said)
             if ended.any():
                 self._finish(ended, info, rows)
         self.report.check("observation", rows.next_obs)
         self.report.check("reward", rows.reward)
+        if rows.said is not None:
+            self.report.check("cost or term", rows.said)
         skipped = self._skip(ended, rows)
         return bool(ended.any()) or skipped
 
@@ -95,6 +102,12 @@ class VectorLanes:
             tally.add(n, _said_by(n, final if ended[n] else info))
             if ended[n] and rows.info is not None:
                 tally.finish(n, rows.info[n])
+
+    def _read(self, ended: np.ndarray, info: dict[str, Any], said: np.ndarray) -> None:
+        final = info.get("final_info", {}) if self._mode is AutoresetMode.SAME_STEP else info
+        for n in np.flatnonzero(~(self._pending | self._resting)).tolist():
+            if not info_columns.read_step(_said_by(n, final if ended[n] else info), self._reads, said[n]):
+                raise self.report.no_cost(n)
 
     def _put_success(self, ended: np.ndarray, info: dict[str, Any], rows: Rows) -> None:
         for key in ("is_success", "success"):

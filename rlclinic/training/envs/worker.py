@@ -92,7 +92,7 @@ class _Crew:
             envs = [making.make_single(plan.config, plan.factory) for _ in range(part.first, part.stop)]
             obs, act = spaces.observations(envs[0].observation_space, name), spaces.actions(envs[0].action_space, name)
             tally = None if rows.info is None else Tally(plan.config, len(envs))
-            lanes = Lanes(envs, name, obs, act, plan.masked, plan.once, part.first, tally)
+            lanes = Lanes(envs, name, obs, act, plan.masked, plan.once, part.first, tally, plan.config.step_info)
             self._lanes[part] = lanes, rows.of(part.place)
 
     def reset(self, seeds: list[list[int]], dropped: frozenset[int]) -> Reply:

@@ -47,7 +47,7 @@ class Workers:
         self._name = making.name_of(config, factory)
         self._shape = shape
         said = 0 if once else len(info_columns.columns(config))
-        memory = _memory(observations, actions, shape, config.action_mask, said)
+        memory = _memory(observations, actions, shape, config.action_mask, said, 0 if once else len(config.step_info))
         arrays = worker.views(memory)
         self._action = arrays.pop("action")
         self._rows = Rows(**arrays)
@@ -244,7 +244,9 @@ def _context() -> Any:
     return context
 
 
-def _memory(observations: Observations, actions: Actions, shape: tuple[int, int], masked: bool, said: int = 0) -> dict[str, Any]:
+def _memory(
+    observations: Observations, actions: Actions, shape: tuple[int, int], masked: bool, said: int = 0, reads: int = 0
+) -> dict[str, Any]:
     """Shared memory for a step's actions and results, `said` numbers of each episode's info among them.
 
     It belongs to no file: it is gone with the last process.
@@ -265,6 +267,8 @@ def _memory(observations: Observations, actions: Actions, shape: tuple[int, int]
         fields |= {name: ("bool", (*shape, sum(spec.sizes))) for name in ("mask", "final_mask")}
     if said:
         fields["info"] = ("float64", (*shape, said))
+    if reads:
+        fields["said"] = ("float32", (*shape, reads))
     context = _context()
     return {
         name: (context.RawArray("b", int(np.dtype(dtype).itemsize * np.prod(size))), dtype, size) for name, (dtype, size) in fields.items()

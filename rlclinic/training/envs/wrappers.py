@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rlclinic.actions import Change
 from rlclinic.errors import ConfigError
+from rlclinic.training.data.info_columns import COST, TERM
 from rlclinic.training.envs.base import Picture, Step, Stepping, VecEnv
 
 
@@ -29,6 +30,7 @@ class Augmented:
         self.members, self.n_envs, self.exact, self.skips = env.members, env.n_envs, env.exact, env.skips
         self.action, self.max_episode_steps, self.failures = env.action, env.max_episode_steps, env.failures
         self.info = getattr(env, "info", None)
+        self.step_info = getattr(env, "step_info", ())
         *rest, last = env.obs_shape
         self.obs_shape = (*rest, last * frame_stack + time_in_obs)
         self.picture = env.picture and replace(env.picture, channels=last * frame_stack)
@@ -115,7 +117,32 @@ class Rescaled:
 
     def step(self, action: Tensor) -> Step:
         step = self._env.step(action)
-        return step._replace(reward=step.reward * self._factor)
+        said = step.said
+        if said is not None:
+            # Terms are parts of the reward; a cost is not.
+            said = said * torch.tensor([1.0 if name == COST else self._factor for name in self._env.step_info], device=said.device)  # type: ignore[attr-defined]
+        return step._replace(reward=step.reward * self._factor, said=said)
+
+
+class Reweighted:
+    """A VecEnv whose rewards have other weights of their terms, each member its own."""
+
+    def __init__(self, env: Any, weights: list[dict[str, float]]) -> None:
+        """Whose steps tell the terms (`step_info`); `weights` are factors by term, for every member."""
+        self._env = env
+        more = [
+            [weights[m].get(name.removeprefix(TERM), 1.0) - 1.0 if name.startswith(TERM) else 0.0 for name in env.step_info]
+            for m in range(env.members)
+        ]
+        self._more = torch.tensor(more).view(env.members, 1, -1)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+    def step(self, action: Tensor) -> Step:
+        step: Step = self._env.step(action)
+        assert step.said is not None
+        return step._replace(reward=step.reward + (step.said * self._more.to(step.said.device)).sum(-1))
 
 
 def _check_time(env: VecEnv) -> None:

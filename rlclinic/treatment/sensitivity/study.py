@@ -89,7 +89,7 @@ class Sensitivity(BaseModel):
     config: dict[str, Any]
     factors: tuple[float, ...]
     seeds: tuple[int, ...]
-    measure: Literal["steps", "return"]
+    measure: Literal["steps", "return", "success"]
     arms: tuple[Arm, ...]
     skipped: tuple[str, ...] = ()
     """Numbers that were left out, and why."""
@@ -145,13 +145,15 @@ class Scope:
     """Dotted settings, or their short names; empty: all numbers."""
     shapes: bool = False
     """Also whole numbers that change the program's shape, which train in cohorts of their own."""
+    terms: bool = False
+    """In place of the algorithm's numbers, the weights of the reward's terms; judged by success, which no weight changes the meaning of."""
 
 
 def plan(store: Store, target: str, config: Config, scope: Scope | None = None) -> Sensitivity:
     """What the study would train; nothing is written. UsageError if there is nothing to vary."""
     scope = scope or Scope()
     _check(scope)
-    config = _prepare(config)
+    config = _weigh_terms(_prepare(config)) if scope.terms else _prepare(config)
     arms, skipped = _arms(config, scope)
     if not arms:
         named = ", ".join(_settings(config, True))
@@ -165,7 +167,7 @@ def plan(store: Store, target: str, config: Config, scope: Scope | None = None) 
         config=to_record(config),
         factors=tuple(scope.factors),
         seeds=tuple(range(scope.seeds)),
-        measure="steps" if config.spec.threshold is not None else "return",
+        measure="success" if scope.terms else "steps" if config.spec.threshold is not None else "return",
         arms=tuple(arms),
         skipped=tuple(skipped),
     )
@@ -196,7 +198,23 @@ def _prepare(config: Config) -> Config:
     return from_record({**record, "seed": 0})
 
 
-def _settings(config: Config, shapes: bool) -> dict[str, Any]:
+def _weigh_terms(config: Config) -> Config:
+    """The config with a weight of 1 for each term that its runs have logged: the same reward, and all arms of one shape."""
+    names = config.env.log_terms or ()
+    if len(names) < 2:
+        raise UsageError(
+            f"{config.env.id} logged {'one term' if names else 'no terms'} of its reward.\n  There is no balance to vary.\n"
+            '  Try: an environment of your own that returns info["reward_terms"], once trained'
+        )
+    record = to_record(config)
+    record["env"]["term_weights"] = dict.fromkeys(names, 1.0) | dict(config.env.term_weights)
+    record["run"]["stop_at_threshold"] = False
+    return from_record(record)
+
+
+def _settings(config: Config, shapes: bool, terms: bool = False) -> dict[str, Any]:
+    if terms:
+        return {f"env.term_weights.{name}": weight for name, weight in config.env.term_weights.items()}
     idle: tuple[str, ...] = VTRACE if getattr(config.algo, "advantage", "vtrace") != "vtrace" else ()
     if not (getattr(config.algo, "segment_length", 0) or getattr(config.algo, "prioritized", False)):
         idle += PRIORITIES
@@ -210,8 +228,8 @@ def _settings(config: Config, shapes: bool) -> dict[str, Any]:
 def _arms(config: Config, scope: Scope) -> tuple[list[Arm], list[str]]:
     arms: list[Arm] = []
     skipped: list[str] = []
-    for setting, value in _settings(config, scope.shapes).items():
-        if scope.only and not any(name in (setting, setting.partition(".")[2]) for name in scope.only):
+    for setting, value in _settings(config, scope.shapes, scope.terms).items():
+        if scope.only and not any(name in (setting, setting.partition(".")[2], setting.rpartition(".")[2]) for name in scope.only):
             continue
         if value is None or _still(value):
             skipped.append(f"{setting.partition('.')[2]} is {worded(value)}: there is nothing to multiply")
@@ -364,6 +382,8 @@ def _scores(begun: Sensitivity, group: Group, summary: GroupSummary, horizon: fl
     """
     killed = {run.id for run in group.runs if batch.is_open(run)}
     kept = [seed for seed in summary.seeds if seed.run not in killed]
+    if begun.measure == "success":
+        return {seed.seed: 0.0 if seed.success is None else seed.success.rate for seed in kept}
     if begun.measure == "steps":
         logs = effects.as_scores([seed.reached_at for seed in kept], horizon)
         return {seed.seed: score for seed, score in zip(kept, logs, strict=True)}

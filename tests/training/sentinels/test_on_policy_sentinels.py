@@ -67,7 +67,7 @@ def test_every_column_is_filled_unless_it_does_not_apply(kind: str, task: str) -
     absent = set(SHARED_ONLY)
     absent |= DISCRETE_ONLY if task != "discrete" else set()
     absent |= BOX_ONLY if task != "box" else set()
-    absent |= RATIO_ONLY if kind != "ppo" else set()
+    absent |= RATIO_ONLY if kind not in ("ppo", "appo") else set()
     absent |= EQUAL_ROWS_ONLY if seen.whole.weight is not None else set()
     assert set(frequent | rare) == set(on_policy_sentinels.EVERY_ROW + on_policy_sentinels.NOW_AND_THEN) - absent
     assert set(frequent) <= set(on_policy_sentinels.EVERY_ROW)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,6 +10,8 @@ from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
+
+from rlclinic import core_time
 
 SLACK = 1e-4
 """Share of a bound by which rounding may pass it."""
@@ -44,25 +45,28 @@ class Notes:
         return int(self.breaches[kind]["count"]) if kind in self.breaches else 0
 
 
+MOST_WAITED = 3.0
+"""How many times the whole time an examination may wait for a core besides."""
+
+
 class Clock:
-    """Time that is left: for the whole examination, and for the phase that is running."""
+    """Time that is left: for the whole examination, and for the phase that is running. Waiting for a core does not count."""
 
     def __init__(self, seconds: float) -> None:
-        self.began = time.perf_counter()
-        self.end = self.began + seconds
-        self.phase_end = self.end
+        self._watch = core_time.Stopwatch(MOST_WAITED * seconds)
+        self.end = self.phase_end = seconds
 
     def phase(self, share: float) -> None:
         """Give the next phase a share of the whole time, or what is left."""
-        self.phase_end = min(time.perf_counter() + share * (self.end - self.began), self.end)
+        self.phase_end = min(self.spent + share * self.end, self.end)
 
     @property
     def spent(self) -> float:
-        return time.perf_counter() - self.began
+        return self._watch.seconds
 
     def check(self) -> None:
         """OutOfTime if the phase has used its share."""
-        if time.perf_counter() > self.phase_end:
+        if self.spent > self.phase_end:
             raise OutOfTime
 
 

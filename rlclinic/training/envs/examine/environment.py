@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any, TextIO
@@ -145,12 +144,12 @@ def _phase(phase: str, probe: Probe, make: Make, name: str, facts: Facts, notes:
 def _first_steps(probe: Probe, facts: Facts) -> None:
     """A few steps, timed: where they are slow, later phases make do with fewer."""
     probe.reset(0)
-    began, before = time.perf_counter(), probe.notes.steps
+    began, before = probe.clock.spent, probe.notes.steps
     for _ in range(10):
         _, _, terminated, truncated, _ = probe.step(probe.env.action_space.sample())
-        if terminated or truncated or time.perf_counter() - began > 0.05 * facts["limit"]:
+        if terminated or truncated or probe.clock.spent - began > 0.05 * facts["limit"]:
             break
-    taken = (time.perf_counter() - began) / (probe.notes.steps - before)
+    taken = (probe.clock.spent - began) / (probe.notes.steps - before)
     probe.length = repeat.length_for(facts["limit"], taken)
 
 

@@ -1,7 +1,8 @@
 """Whether a reward can be farmed: loops, idling and giving up that pay more than doing what the environment is for.
 
 1. Episodes of held random actions show what finishing looks like: `info` says success, or, where it never says anything, the episode
-   ends with a reward that no other step brings. The best of them is shortened as far as it stays one.
+   ends with a reward that no other step brings. Where none finishes, ways to the best rewards are gone again and left from there. The
+   best is shortened as far as it stays one.
 2. Short cycles of actions (one repeated, two in turn) are begun at the start, where something was paid, and just before the end.
    Those that pay best per step are played to the end of the episode.
 
@@ -12,7 +13,6 @@ without the checks of the contract, which have been made by then.
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,13 +26,15 @@ from rlclinic.training.envs.examine.play import SUCCESS, constants
 
 LONGEST = 1_000
 """Steps after which an episode without an end is broken off."""
-EPISODES, SEEDS = 300, 5
+EPISODES, MOST_SOUGHT, SEEDS = 300, 2_000, 5
 MOST_ACTIONS, MOST_PREFIXES, MOST_PLAYED = 6, 14, 8
 TRIED, PAID = 24, 12
 """Steps that a cycle is tried for, and the last ones of them by which it is measured."""
 HOLDS = (1, 2, 4)
-SHORTER = 30
-"""Attempts to shorten an episode that finishes."""
+SHORTER, VAIN, SHORT, LONGEST_SHORTENING = 400, 30, 20, 0.15
+"""Attempts to better an episode that finishes; those in vain after which it is the best, if it is that short; the share of the time."""
+SOUGHT = 0.6
+"""Share of the time by which a finish must have been found."""
 LASTING = 0.35
 """Share of a loop's return that the second half of its episode must bring."""
 GOAL = 2.0
@@ -64,16 +66,17 @@ class Episode:
 def measure(probe: Probe) -> dict[str, Any]:
     """What finishing brings and what else brings more; OutOfTime only if not even that much was seen."""
     # The examination must be over in time, on a busy machine too.
-    probe.clock.phase_end = min(probe.clock.phase_end, probe.clock.end - RESERVE * (probe.clock.end - probe.clock.began))
-    probe.clock.phase_end = min(probe.clock.phase_end, time.perf_counter() + MOST_SECONDS)
+    probe.clock.phase_end = min(probe.clock.phase_end, (1 - RESERVE) * probe.clock.end)
+    probe.clock.phase_end = min(probe.clock.phase_end, probe.clock.spent + MOST_SECONDS)
     horizon = min(making.find_time_limit(probe.env) or LONGEST, LONGEST)
     rng = np.random.default_rng(0)
     choices = _choices(probe.env.action_space)
     episodes: list[Episode] = []
     finished: Episode | None = None
     direct: Episode | None = None
+    settled = False
     try:
-        with_time = probe.clock.phase_end - probe.clock.began - probe.clock.spent
+        with_time = probe.clock.phase_end - probe.clock.spent
         half = probe.clock.spent + 0.3 * with_time
         for number in range(EPISODES):
             if number >= 3 and probe.clock.spent > half:
@@ -83,12 +86,14 @@ def measure(probe: Probe) -> dict[str, Any]:
             episodes.append(_play(probe, seed, _held_random(choices, probe.env.action_space, rng, horizon), horizon))
         by_success = any(episode.success is not None for episode in episodes)
         finished = _best(episodes, by_success)
+        if finished is None:
+            until = probe.clock.spent + (SOUGHT - 0.3) * with_time
+            finished = _seek(probe, episodes, by_success, choices, rng, horizon, until)
         if finished is not None:
-            shortest = min(
-                (episode for episode in episodes if _finishes(episode, episodes, by_success)), key=lambda each: len(each.actions)
-            )
-            direct = _shorten(probe, shortest, episodes, by_success, rng, horizon, lambda each: -len(each.actions))
-            finished = _shorten(probe, finished, episodes, by_success, rng, horizon, lambda each: (each.total, -len(each.actions)))
+            ways = (episode for episode in (*episodes, finished) if _finishes(episode, episodes, by_success))
+            shortest = min(ways, key=lambda each: len(each.actions))
+            direct, _ = _shorten(probe, shortest, episodes, by_success, rng, horizon, lambda each: -len(each.actions))
+            finished, settled = _shorten(probe, finished, episodes, by_success, rng, horizon, lambda each: (each.total, -len(each.actions)))
             finished = max(finished, direct, key=lambda each: each.total)
             episodes += _farm(probe, finished, episodes, choices, rng, horizon)
     except OutOfTime:
@@ -98,13 +103,18 @@ def measure(probe: Probe) -> dict[str, Any]:
     finished = finished or _best(episodes, by_success)
     others = [episode for episode in episodes if episode.rewards and not _finishes(episode, episodes, by_success)]
     other = max(others, key=lambda each: each.total, default=None)
-    # An income that lasts: the second half of the episode pays as the first one does.
-    loops = [each for each in others if each.how and sum(each.rewards[len(each.rewards) // 2 :]) > LASTING * each.total > 0]
+    # An income that lasts: the second half of the episode pays as the first one does. Random actions count only where success is reported.
+    loops = [
+        each
+        for each in others
+        if (each.how or (by_success and not each.terminated)) and sum(each.rewards[len(each.rewards) // 2 :]) > LASTING * each.total > 0
+    ]
     loop = max(loops, key=lambda each: each.total, default=None)
     return {
         "by": "success" if by_success else "the last reward",
         "episodes": len(episodes),
         "finished": None if finished is None else {"return": finished.total, "steps": len(finished.rewards)},
+        "settled": settled,
         "direct": None if direct is None else {"return": direct.total, "steps": len(direct.rewards)},
         "other": None if other is None else _described(other),
         "loop": None if loop is None else _described(loop),
@@ -182,6 +192,56 @@ def _best(episodes: Sequence[Episode], by_success: bool) -> Episode | None:
     return max((episode for episode in episodes if _finishes(episode, episodes, by_success)), key=lambda each: each.total, default=None)
 
 
+def _seek(
+    probe: Probe,
+    episodes: Sequence[Episode],
+    by_success: bool,
+    choices: Sequence[tuple[str, Any]],
+    rng: np.random.Generator,
+    horizon: int,
+    until: float,
+) -> Episode | None:
+    """Go to where the best reward or the best return so far was had, and on from there at random, until an episode finishes.
+
+    What is tried here is no measure of what else pays: it climbs towards reward on purpose.
+    """
+    tried = list(episodes)
+    # A step that pays as usual leads nowhere: otherwise the longest wait would be the best way.
+    usual = float(np.median([reward for episode in episodes for reward in episode.rewards]))
+    worths = (_best_reward, lambda episode: _best_return(episode, usual))
+    climbs = [_climb(tried, worth) for worth in worths]
+    for number in range(MOST_SOUGHT):
+        if probe.clock.spent > until:
+            break
+        (_, step), episode = climbs[number % 2]
+        # Sometimes a little earlier: the best place may be one to turn back from.
+        prefix = episode.actions[: max(0, step + 1 - int(rng.choice([0, 0, 1, 3, 8])))]
+        onward = _held_random(choices, probe.env.action_space, rng, horizon)
+        tried.append(_play(probe, episode.seed, [*prefix, *onward][:horizon], horizon))
+        if _finishes(tried[-1], tried, by_success):
+            return tried[-1]
+        climbs[number % 2] = max(climbs[number % 2], _climb(tried[-1:], worths[number % 2]), key=lambda each: each[0][0])
+    return None
+
+
+def _climb(episodes: Sequence[Episode], worth: Callable[[Episode], tuple[float, int]]) -> tuple[tuple[float, int], Episode]:
+    """The episode that is worth most, with its worth and the step at which it was."""
+    return max(((worth(episode), episode) for episode in episodes), key=lambda each: each[0][0])
+
+
+def _best_reward(episode: Episode) -> tuple[float, int]:
+    # The last step of an episode cannot be gone on from.
+    rewards = episode.rewards[:-1] or [-np.inf]
+    step = int(np.argmax(rewards))
+    return rewards[step], step
+
+
+def _best_return(episode: Episode, usual: float) -> tuple[float, int]:
+    returns = np.cumsum(np.array(episode.rewards[:-1] or [-np.inf]) - usual)
+    step = int(np.argmax(returns))
+    return float(returns[step]), step
+
+
 def _shorten(
     probe: Probe,
     best: Episode,
@@ -190,18 +250,22 @@ def _shorten(
     rng: np.random.Generator,
     horizon: int,
     worth: Callable[[Episode], Any],
-) -> Episode:
-    """Leave out parts of the way for as long as it still leads there and is worth more: a random walk is no measure of what can be had."""
-    for _ in range(SHORTER):
+) -> tuple[Episode, bool]:
+    """Leave out parts of the way, or hold one action for a part of it, for as long as it still leads there and is worth more: a random walk
+    is no measure of what can be had. Also whether it settled: the last attempts made it no better."""
+    vain = 0
+    until = probe.clock.spent + LONGEST_SHORTENING * probe.clock.phase_end
+    for number in range(SHORTER):
         length = len(best.actions)
-        if length < 2:
+        if length < 2 or vain >= 2 * VAIN or (number >= VAIN and probe.clock.spent > until):
             break
         cut = int(rng.integers(1, max(2, length // 2) + 1))
         begin = int(rng.integers(0, length - cut + 1))
-        tried = _play(probe, best.seed, best.actions[:begin] + best.actions[begin + cut :], horizon)
-        if _finishes(tried, episodes, by_success) and worth(tried) > worth(best):
-            best = tried
-    return best
+        instead = [best.actions[int(rng.integers(length))]] * int(rng.integers(1, cut + 1)) if number % 2 else []
+        tried = _play(probe, best.seed, best.actions[:begin] + instead + best.actions[begin + cut :], horizon)
+        better = _finishes(tried, episodes, by_success) and worth(tried) > worth(best)
+        best, vain = (tried, 0) if better else (best, vain + 1)
+    return best, vain >= VAIN and len(best.actions) <= SHORT
 
 
 def _farm(
@@ -238,7 +302,7 @@ def _farm(
     except OutOfTime:
         pass
     # What was found is played out even if the time is over: a few episodes.
-    probe.clock.phase_end = min(probe.clock.phase_end + PLAYED_OUT, probe.clock.end - 0.5 * RESERVE * (probe.clock.end - probe.clock.began))
+    probe.clock.phase_end = min(probe.clock.phase_end + PLAYED_OUT, (1 - 0.5 * RESERVE) * probe.clock.end)
     for _, number, place in sorted(promising, reverse=True)[:MOST_PLAYED]:
         names, cycle = cycles[number]
         where, seed, prefix = starts[place]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
 
+from rlclinic import core_time
 from rlclinic.training.envs.examine.contract import Broken, OutOfTime, Probe, leaves
 
 RANDOM_STEPS, RANDOM_EPISODES, LONGEST_EPISODE = 10_000, 200, 10_000
@@ -64,7 +64,7 @@ class Episodes:
 def play(probe: Probe, act: Act, episodes: int, steps: int, seed: int) -> Episodes:
     """Episodes until there are enough, the steps are used up, or the time of the phase is over."""
     found = Episodes()
-    began = time.perf_counter()
+    began = probe.clock.spent
     try:
         while len(found.returns) < episodes and found.steps < steps:
             _episode(probe, act, steps - found.steps, None if found.returns else seed, found)
@@ -72,7 +72,7 @@ def play(probe: Probe, act: Act, episodes: int, steps: int, seed: int) -> Episod
         if not found.steps:
             raise
     finally:
-        found.seconds = time.perf_counter() - began
+        found.seconds = probe.clock.spent - began
     return found
 
 
@@ -161,13 +161,13 @@ def speed(env: Any, seconds: float = 1.0, steps: int = 5_000) -> dict[str, float
     """Steps and seconds of the bare environment with random actions: what our own looking costs is left out."""
     actions = [env.action_space.sample() for _ in range(100)]
     env.reset(seed=0)
-    began, taken = time.perf_counter(), 0
-    while taken < steps and time.perf_counter() - began < seconds:
+    watch, taken = core_time.Stopwatch(seconds), 0
+    while taken < steps and watch.seconds < seconds:
         _, _, terminated, truncated, _ = env.step(actions[taken % 100])
         taken += 1
         if terminated or truncated:
             env.reset()
-    return {"steps": float(taken), "seconds": time.perf_counter() - began}
+    return {"steps": float(taken), "seconds": watch.seconds}
 
 
 def dimensions(found: Episodes) -> list[dict[str, float]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+from rlclinic import core_time
 from rlclinic.training.envs.examine.play import SUCCESS, features
 
 POPULATION, ELITE = 12, 3
@@ -28,7 +28,7 @@ def search(env: Any, rows: list[Any], seconds: float) -> dict[str, Any]:
     random = np.random.default_rng(0)
     found: dict[str, Any] = {}
     for name, sign in (("best", 1.0), ("worst", -1.0)):
-        until = time.perf_counter() + seconds / 2
+        watch = core_time.Stopwatch(seconds)
         centre, width = np.zeros((outputs, known.shape[1] + 1)), np.ones((outputs, known.shape[1] + 1))
         top, weights = -np.inf, centre
         for generation in range(GENERATIONS):
@@ -36,14 +36,14 @@ def search(env: Any, rows: list[Any], seconds: float) -> dict[str, Any]:
             scores = []
             for each in drawn:
                 scores.append(sign * _play(env, each, mean, spread, 1_000 + generation)[0])
-                if time.perf_counter() > until:
+                if watch.seconds > seconds / 2:
                     break
             order = np.argsort(scores)[::-1][:ELITE]
             if scores[order[0]] > top:
                 top, weights = scores[order[0]], drawn[order[0]]
             elite = np.array([drawn[place] for place in order])
             centre, width = elite.mean(0), elite.std(0) + 0.1
-            if time.perf_counter() > until:
+            if watch.seconds > seconds / 2:
                 break
         played = [_play(env, weights, mean, spread, seed) for seed in range(EPISODES)]
         found[name] = float(np.mean([each[0] for each in played]))

@@ -1,4 +1,4 @@
-"""Settings of a bonus for what is new, paid beside the task's reward while training."""
+"""What training adds to the task's reward, and takes off it: a bonus for what is new, a limit on what episodes may cost."""
 
 from typing import Annotated, Literal
 
@@ -6,7 +6,7 @@ from pydantic import Field
 
 from rlclinic.config.schema import Real, Shape, Strict
 
-__all__ = ["BonusConfig"]
+__all__ = ["BonusConfig", "CostConfig"]
 
 
 class BonusConfig(Strict):
@@ -36,3 +36,18 @@ class BonusConfig(Strict):
     """Counts: places of the table that states are hashed into; one-hot states have one each. Usual: ten times the states."""
     learning_rate: Annotated[Real, Field(gt=0)] = 1e-3
     """Of the networks that tell what is new, and of the bonus' own critic. Higher forgets faster what was new. Usual: 1e-4 to 1e-3."""
+
+
+class CostConfig(Strict):
+    """Keeps the mean cost of an episode (`info["cost"]`, or the sum of `info["costs"]`) at or below a limit, by a multiplier that rises
+    as long as it is above: PPO-Lagrangian (Ray, Achiam & Amodei 2019), for any on-policy learner."""
+
+    limit: Annotated[Real, Field(ge=0)]
+    """What an episode may cost on average."""
+    learning_rate: Annotated[Real, Field(gt=0)] = 0.05
+    """By how much the multiplier moves per unit of cost above or below the limit, once per rollout. Higher reacts faster and swings.
+    Usual: 0.01-0.1 where episodes cost about 1-50."""
+    multiplier: Annotated[Real, Field(ge=0)] = 0.0
+    """What a unit of cost is worth at first, in units of the reward. Usual: 0-1."""
+    multiplier_max: Annotated[Real, Field(gt=0)] = 100.0
+    """The most that it may become. At 100 the reward hardly counts any more. Usual: 10-100."""

@@ -1,0 +1,1 @@
+"""Limits that learning keeps, beside the reward."""
