@@ -10,7 +10,7 @@ with a term that is none.
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,6 +30,10 @@ COMMAND = "python -m benchmarks.tasks"
 GAMMA = 0.99
 FRESH = 20_261_117
 """Draws potentials that no threshold of the check was chosen by."""
+NEW = 20_261_118
+"""The same, drawn after FRESH had been looked at and before the check was changed."""
+SMOOTH = ("smooth",)
+OTHER = ("distance", "size", "step", "product", "hill", "angle")
 FOLDER = provenance.SCRATCH / "tasks"
 
 
@@ -143,19 +147,32 @@ def play(env_id: str, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.array(now), np.array(then), np.array(ended)
 
 
-def check_vectors(steps: int, potentials: int, seed: int) -> tuple[int, int, int, int]:
+def draw_potential(random: np.random.Generator, width: int, kind: str) -> Callable[[np.ndarray], np.ndarray]:
+    """A potential of scaled observations [B, D]."""
+    weights, bend, wave = random.normal(size=(3, width))
+    if kind == "smooth":
+        return lambda x: x @ weights + 0.5 * (x**2) @ bend + np.cos(x @ wave / 2)
+    place, pair = random.normal(size=width), random.permutation(width)[:2]
+    return {
+        "distance": lambda x: -np.linalg.norm(x[:, pair] - place[pair], axis=1),
+        "size": lambda x: -np.abs(x) @ np.abs(weights),
+        "step": lambda x: np.tanh(x @ weights),
+        "product": lambda x: x[:, pair[0]] * x[:, pair[1]] + x @ weights,
+        "hill": lambda x: np.exp(-0.25 * ((x - place) ** 2).sum(1)),
+        "angle": lambda x: -np.abs(x[:, pair[0]]),
+    }[kind]
+
+
+def check_vectors(steps: int, potentials: int, seed: int, kinds: Sequence[str] = ("smooth",)) -> tuple[int, int, int, int]:
     """(false yes, undecided, wrong no, all) of shapings of vectors, whose potentials a seed draws."""
     random = np.random.default_rng(seed)
     safe = undecided = wrong = total = 0
     for env_id in ("CartPole-v1", "Acrobot-v1"):
         now, then, ended = play(env_id, steps)
         scale = now.std(0)
-        for _ in range(potentials):
-            weights, bend, wave = random.normal(size=(3, now.shape[1]))
-
-            before, after = (
-                scaled @ weights + 0.5 * (scaled**2) @ bend + np.cos(scaled @ wave / 2) for scaled in (now / scale, then / scale)
-            )
+        for place in range(potentials):
+            phi = draw_potential(random, now.shape[1], kinds[place % len(kinds)])
+            before, after = phi(now / scale), phi(then / scale)
             for name, paid in shape(before, after, ended, random).items():
                 answer = fit_potential(Shaped(now, then, paid, ended), GAMMA).answer
                 total += 1
@@ -178,8 +195,13 @@ def main() -> None:
     seeds = 2 if quick else 5
     right, total = check_finite()
     add(f"shaping of finite environments, right answers of {total}", "%", 100 * right / total, "higher", 100.0)
-    for seed, draws in ((1, ""), (FRESH, ", held out")):
-        safe, undecided, wrong, total = check_vectors(*((2_000, 1) if quick else (4_000, 6)), seed)
+    for seed, draws, kinds in (
+        (1, "", SMOOTH),
+        (FRESH, ", held out", SMOOTH),
+        (NEW, ", held out again", SMOOTH),
+        (NEW, ", other kinds", OTHER),
+    ):
+        safe, undecided, wrong, total = check_vectors(*((2_000, 1) if quick else (4_000, 6)), seed, kinds)
         add(f"shaping of vectors, {total}{draws}: called safe and is not", "", safe, "lower", 0.0)
         add(f"shaping of vectors, {total}{draws}: undecided", "%", 100 * undecided / total, "lower", 15.0, 5.0)
         add(f"shaping of vectors, {total}{draws}: a potential that is called none", "", wrong, "lower")

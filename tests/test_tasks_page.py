@@ -21,8 +21,8 @@ def test_the_code_of_a_section_does_what_it_says(section: str, tmp_path: Path, m
 
 
 def test_the_page_names_every_kind_of_bonus_and_every_environment() -> None:
-    from rlclinic.config.bonus import BonusConfig
     from rlclinic.config.gymnasium_registry import OWN_ENVIRONMENTS
+    from rlclinic.config.reward_settings import BonusConfig
 
     kinds = BonusConfig.model_fields["kind"].annotation.__args__  # type: ignore[union-attr]
     assert all(f"`{name}`" in PAGE for name in (*kinds, *OWN_ENVIRONMENTS))

@@ -4,7 +4,7 @@ from typing import Final
 
 from rlclinic.report.document import Block, Card, Commands, Rows, Table, Tone, Verdict
 from rlclinic.report.format import count, number, percent, plural
-from rlclinic.report.models import CurriculumReport, EnvironmentList, ExplorationReport, RewardBalanceReport, RewardReport
+from rlclinic.report.models import CurriculumReport, EnvironmentList, ExplorationReport, NewEnvironment, RewardBalanceReport, RewardReport
 
 FEW: Final = 3
 """Up to so many environments, what each is about is said as well."""
@@ -113,6 +113,12 @@ def describe_reward(report: RewardReport) -> list[Block]:
     return [*blocks, *cards]
 
 
+def describe_new_environment(made: NewEnvironment) -> list[Block]:
+    """The files, and what to do with them."""
+    rows = [("environment", made.env), ("terms", ", ".join(made.terms)), *(("wrote", file) for file in made.files)]
+    return [Rows(rows, 12), Commands(list(zip(("check it", "weigh it", "train it"), made.next, strict=True)))]
+
+
 def describe_reward_balance(report: RewardBalanceReport) -> list[Block]:
     """The verdict, each term over training, and which of them pull against each other."""
 
@@ -141,4 +147,4 @@ def describe_reward_balance(report: RewardBalanceReport) -> list[Block]:
             for pair in report.conflicts
         ]
         blocks.append(Table(["pull against each other", ">correlation", "strongest in env steps"], rows))
-    return blocks
+    return blocks if report.next is None else [*blocks, Commands([("try both", report.next)])]

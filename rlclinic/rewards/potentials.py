@@ -19,6 +19,14 @@ FAR: Final = 0.15
 FEWEST: Final = 500
 """Transitions of vectors below which nothing is said."""
 FEATURES: Final = 192
+HOPELESS: Final = 0.6
+"""The share above which no search among more functions is begun."""
+WIDEST: Final = 12
+"""Components of an observation up to which their pairs are looked at."""
+WAVES: Final = 6
+CANDIDATES: Final = 400
+CANDIDATE_ROWS: Final = 700
+MOVES: Final = 12
 FEWEST_ENDS: Final = 20
 """Terminations below which a mistake at the end of episodes cannot be seen."""
 
@@ -64,19 +72,57 @@ def fit_potential(steps: Shaped, gamma: float, seed: int = 0) -> PotentialFit:
     ends = int(steps.terminated.sum())
     if len(steps.paid) < FEWEST:
         return PotentialFit("undecided", float("nan"), f"{len(steps.paid)} transitions: {FEWEST} are needed", ends)
-    both = np.concatenate([steps.obs, steps.next_obs]).astype(np.float64)
-    scale = both.std(0)
-    both = (both - both.mean(0)) / np.where(scale > 1e-12, scale, 1.0)
+    raw = np.concatenate([steps.obs, steps.next_obs]).astype(np.float64)
+    scale = raw.std(0)
+    both = (raw - raw.mean(0)) / np.where(scale > 1e-12, scale, 1.0)
     random = np.random.default_rng(seed)
     width = both.shape[1]
     # Cosines of random waves at three lengths, and the components with their squares: smooth functions of the observation.
     waves = np.concatenate([random.normal(size=(width, FEATURES // 3)) * share / np.sqrt(width) ** 0.5 for share in (0.3, 1.0, 2.0)], 1)
     shifts = random.uniform(0, 2 * np.pi, waves.shape[1])
-    features = np.concatenate([np.ones((len(both), 1)), both, both**2, np.cos(both @ waves + shifts)], 1)
-    return _answer(steps, features[: len(steps.obs)], features[len(steps.obs) :], gamma, SAFE, FAR, held_out=True)
+    plain = np.concatenate([np.ones((len(both), 1)), both, both**2], 1)
+    split = len(steps.obs)
+
+    def answer(features: np.ndarray, search: bool) -> PotentialFit:
+        searched = (both[:split], both[split:], seed) if search else None
+        return _answer(steps, features[:split], features[split:], gamma, SAFE, FAR, held_out=True, searched=searched)
+
+    quick = answer(np.concatenate([plain, np.cos(both @ waves + shifts)], 1), search=False)
+    if quick.answer == "yes" or quick.residual > HOPELESS or (quick.answer == "no" and quick.residual < FAR):
+        return quick
+    # Something smooth remains that these waves do not follow, or a kink: what distances are made of, and waves sought for this very term.
+    return answer(np.concatenate([plain, _measure_shapes(raw, scale, both)], 1), search=True)
 
 
-def _answer(steps: Shaped, now: np.ndarray, then: np.ndarray, gamma: float, safe: float, far: float, *, held_out: bool) -> PotentialFit:
+def _measure_shapes(raw: np.ndarray, scale: np.ndarray, both: np.ndarray) -> np.ndarray:
+    """Products, sizes, and distances between parts of an observation: what potentials are usually made of, [B, F]."""
+    width = raw.shape[1]
+    if width > WIDEST:
+        return np.abs(both[:, :WIDEST])
+    pairs = [(i, j) for i in range(width) for j in range(i)]
+    columns = [both[:, i] * both[:, j] for i, j in pairs]
+    columns += [np.abs(raw[:, i]) / max(scale[i], 1e-12) for i in range(width)]
+    for size in (2, 3):
+        parts = [raw[:, start : start + size] for start in range(width - size + 1)]
+        columns += [np.linalg.norm(part, axis=1) for part in parts]
+        columns += [np.linalg.norm(parts[i] - parts[j], axis=1) for i in range(len(parts)) for j in range(i - size + 1)]
+    columns += [np.abs(raw[:, i] - raw[:, j]) for i, j in pairs]
+    shapes = np.stack(columns, 1)
+    spread = shapes.std(0)
+    return shapes[:, spread > 1e-9] / spread[spread > 1e-9]
+
+
+def _answer(
+    steps: Shaped,
+    now: np.ndarray,
+    then: np.ndarray,
+    gamma: float,
+    safe: float,
+    far: float,
+    *,
+    held_out: bool,
+    searched: tuple[np.ndarray, np.ndarray, int] | None = None,
+) -> PotentialFit:
     ends = int(steps.terminated.sum())
     size = float(np.sqrt(np.mean(steps.paid**2)))
     if size == 0.0:
@@ -86,13 +132,18 @@ def _answer(steps: Shaped, now: np.ndarray, then: np.ndarray, gamma: float, safe
         side = side if steps.paid[0] < 0 else "every step pays the same: who never ends earns more"
         return PotentialFit("no", 1.0, side, ends)
     alive = ~steps.terminated.astype(bool)[:, None]
-    designs = {
-        "": gamma * then * alive - now,
-        "without gamma": then * alive - now,
-        "kept at the end": gamma * then - now,
-        "without gamma, kept": then - now,
+    factors = {
+        "": gamma * alive,
+        "without gamma": 1.0 * alive,
+        "kept at the end": np.full_like(alive, gamma, dtype=float),
+        "without gamma, kept": np.ones_like(alive, dtype=float),
     }
-    residuals = {name: _unexplained(design, steps.paid, held_out) for name, design in designs.items()}
+    residuals = {}
+    for name, factor in factors.items():
+        design = factor * then - now
+        if searched is not None:
+            design = np.concatenate([design, _search_waves(design, steps.paid, factor, *searched)], 1)
+        residuals[name] = _unexplained(design, steps.paid, held_out)
     found = residuals[""]
     least = min(residuals, key=lambda name: residuals[name])
     if found <= safe and (gamma == 1.0 or found <= 3 * residuals[least] or found <= safe / 10 or residuals[least] > safe / 3):
@@ -109,6 +160,69 @@ def _answer(steps: Shaped, now: np.ndarray, then: np.ndarray, gamma: float, safe
     return PotentialFit(
         "undecided", found, f"no smooth Phi explains {found:.1%} of it: give the potential itself to Rewards(potentials=…)", ends
     )
+
+
+def _search_waves(design: np.ndarray, paid: np.ndarray, factor: np.ndarray, now: np.ndarray, then: np.ndarray, seed: int) -> np.ndarray:
+    """Columns [B, 2 WAVES] of waves cos(w x) and sin(w x) whose directions w are fitted to what a design leaves unexplained.
+
+    One after the other the best of many random directions is taken, and all are then moved together: a separable least-squares problem,
+    in which the weights are solved for exactly at each step (Golub & Pereyra 1973). Only transitions that are fitted to are looked at.
+    """
+    random = np.random.default_rng(seed)
+    train = np.arange(len(paid)) % 3 != 2
+    now_, then_, factor_, fixed, wanted = now[train], then[train], factor[train], design[train], paid[train]
+
+    def waves(directions: np.ndarray, at: np.ndarray, after: np.ndarray, share: np.ndarray) -> np.ndarray:
+        inner, outer = at @ directions, after @ directions
+        return np.concatenate([share * np.cos(outer) - np.cos(inner), share * np.sin(outer) - np.sin(inner)], 1)
+
+    def solve(directions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        matrix = np.concatenate([fixed, waves(directions, now_, then_, factor_)], 1)
+        weights = np.linalg.solve(matrix.T @ matrix + 1e-8 * len(matrix) * np.eye(matrix.shape[1]), matrix.T @ wanted)
+        left = wanted - matrix @ weights
+        return matrix, weights, left, float(left @ left)
+
+    few = random.permutation(len(wanted))[:CANDIDATE_ROWS]
+    directions = np.zeros((now.shape[1], 0))
+    *_, left, error = solve(directions)
+    enough = (SAFE / 10) ** 2 * float(wanted @ wanted)
+    for _ in range(WAVES):
+        if error <= enough:
+            break
+        # A direction of few components is as likely as one of all: potentials often look at a part of the observation.
+        tried = random.normal(size=(now.shape[1], CANDIDATES)) * random.choice([0.3, 0.7, 1.5], CANDIDATES)
+        tried *= random.random(tried.shape) < random.choice([0.3, 1.0], CANDIDATES)
+        columns = waves(tried, now_[few], then_[few], factor_[few])
+        both = np.stack([columns[:, :CANDIDATES], columns[:, CANDIDATES:]], 2)  # [B, C, 2]
+        inside = np.einsum("bck,b->ck", both, left[few])
+        gram = np.einsum("bck,bcl->ckl", both, both) + 1e-9 * np.eye(2)
+        gains = np.einsum("ck,ck->c", inside, np.linalg.solve(gram, inside[..., None])[..., 0])
+        directions = np.concatenate([directions, tried[:, [int(np.argmax(gains))]]], 1)
+        matrix, weights, left, error = solve(directions)
+        damping = 1e-3
+        for _ in range(MOVES):
+            count = directions.shape[1]
+            across, along = weights[-2 * count : -count], weights[-count:]
+            inner, outer = now_ @ directions, then_ @ directions
+            slope = factor_ * (along * np.cos(outer) - across * np.sin(outer)), along * np.cos(inner) - across * np.sin(inner)
+            # d/dw of a wave is its slope times the observation: [B, D, K]
+            jacobian = (then_[:, :, None] * slope[0][:, None] - now_[:, :, None] * slope[1][:, None]).reshape(len(wanted), -1)
+            basis = np.linalg.qr(matrix)[0]
+            jacobian -= basis @ (basis.T @ jacobian)
+            normal = jacobian.T @ jacobian
+            step = np.linalg.solve(normal + damping * np.diag(np.diag(normal) + 1e-12), jacobian.T @ left)
+            moved = directions + step.reshape(directions.shape)
+            trial = solve(moved)
+            if trial[3] < error:
+                better = 1 - trial[3] / error
+                directions, (matrix, weights, left, error), damping = moved, trial, damping / 5
+                if better < 1e-3:
+                    break
+            else:
+                damping *= 8
+                if damping > 1e3:
+                    break
+    return waves(directions, now, then, factor)
 
 
 def _unexplained(design: np.ndarray, paid: np.ndarray, held_out: bool) -> float:

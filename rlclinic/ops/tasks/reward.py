@@ -15,6 +15,7 @@ from rlclinic.errors import UsageError, nearest
 from rlclinic.ops.diagnose.diagnose import read
 from rlclinic.ops.diagnose.requests import RewardCheckRequest
 from rlclinic.report.models import BalancedTerm, RewardBalanceReport, RewardRemark, RewardReport, RewardTerm, TermConflict
+from rlclinic.runs.record import Group
 
 
 def check_reward(request: RewardCheckRequest, env_args: Mapping[str, Any] | None = None) -> RewardReport:
@@ -86,4 +87,5 @@ def balance_reward(target: str = "@last", runs_dir: Path = Path("runs")) -> Rewa
         truth=balance.truth,
         terms=terms,
         conflicts=[TermConflict(**asdict(conflict)) for conflict in balance.conflicts],
+        next=Action("sensitivity", owner.id, terms=True, factors="2") if isinstance(owner, Group) and len(terms) > 1 else None,
     )

@@ -1,0 +1,278 @@
+"""Exploration, many runs at once: deep seas, sparse tasks with a bonus and without, what a bonus costs where none is needed, and whether
+`explore` tells one from the other.
+
+python -m benchmarks.exploration --processes 16 --seconds 270
+
+Every job is one process with a few seeds; jobs are begun in the order of the list, and what has not ended in time is left out of the
+results, which say how many seeds they are of. The runs that `explore` is judged by are of other sizes and faults than those that its
+thresholds were chosen by: a run has an exploration problem where the task is out of reach of chance (unsolved, in a sea or a valley that a
+bonus solves), and none where it is solved or was made to fail by something else after success had been met.
+"""
+
+# ruff: noqa: E501 — rows of a table
+
+import json
+import os
+import shutil
+import time
+from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from benchmarks import provenance
+from rlclinic.config import load
+from rlclinic.diagnosis import exploration
+from rlclinic.runs import history
+from rlclinic.runs.store import Store
+
+COMMAND: Final = "python -m benchmarks.exploration --processes 16"
+FOLDER: Final = provenance.SCRATCH / "exploration"
+Label = Literal["bottleneck", "not"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Seeds of one config; `label` for runs that `explore` is judged by."""
+
+    row: str
+    arm: str
+    ref: str
+    budget: int
+    seeds: tuple[int, ...]
+    settings: tuple[str, ...] = ()
+    label: Label | None = None
+
+
+def _seeds(count: int, each: int = 1) -> list[tuple[int, ...]]:
+    return [tuple(range(start, min(start + each, count))) for start in range(0, count, each)]
+
+
+def list_jobs() -> list[Job]:
+    """The most important first."""
+    jobs = []
+    sea = ("env.kwargs={size: 20}", "run.eval_every_env_steps=2000", "algo.n_steps=80", "bonus.coef=0.3")
+    jobs += [Job("DeepSea-20", "count", "DeepSea-v0:ppo_count", 200_000, seeds, sea) for seeds in _seeds(5)]
+    table = (
+        "env.kwargs={size: 30}",
+        "env.n_envs=1",
+        "algo.exploration=optimistic",
+        "env.normalize_reward=false",
+        "run.eval_every_env_steps=300",
+        "algo.learning_rate=1.0",
+    )
+    jobs += [Job("DeepSea-30", "table", "DeepSea-v0:q_learning", 45_000, seeds, table) for seeds in _seeds(5, 5)]
+    arms: dict[str, tuple[str, ...]] = {
+        "plain": (),
+        "episodic_count 0.1": ("bonus.kind=episodic_count", "bonus.coef=0.1"),
+        "rnd 0.05": ("bonus.kind=rnd", "bonus.coef=0.05"),
+        "noveld 0.1": ("bonus.kind=noveld", "bonus.coef=0.1"),
+    }
+    worlds: tuple[tuple[str, str, int, tuple[str, ...]], ...] = (
+        ("DoorKey-v0:ppo", "DoorKey-8", 300_000, ()),
+        ("Maze-v0:ppo", "Maze-11, in the place of MultiRoom", 300_000, ("env.kwargs={size: 11, difficulty: 1}",)),
+    )
+    for ref, name, budget, extra in worlds:
+        for arm, settings in arms.items():
+            jobs += [Job(name, arm, ref, budget, seeds, (*extra, *settings)) for seeds in _seeds(5)]
+    harm: dict[str, tuple[int, tuple[str, ...]]] = {
+        "CartPole-v1:ppo": (60_000, ()),
+        "Acrobot-v1:ppo": (100_000, ()),
+        "FrozenLake-v1:ppo_deterministic": (60_000, ()),
+        "Pendulum-v1:ppo": (120_000, ()),
+        "Delivery-v0:ppo_mended": (150_000, ()),
+        "CliffWalking-v1:ppo": (80_000, ()),
+        "DeepSea-v0:ppo": (30_000, ("env.kwargs={size: 5}",)),
+        "Maze-v0:ppo": (120_000, ("env.kwargs={size: 5, difficulty: 0}", "run.eval_every_env_steps=4000")),
+        "DoorKey-v0:ppo": (150_000, ("env.kwargs={size: 5}",)),
+        "MountainCarContinuous-v0:ppo": (60_000, ()),
+    }
+    forced: dict[str, tuple[str, ...]] = {"plain": (), "count": ("bonus.kind=count",), "rnd": ("bonus.kind=rnd",)}
+    for ref, (budget, extra) in harm.items():
+        for arm, settings in forced.items():
+            jobs.append(Job(f"harm {ref}", arm, ref, budget, tuple(range(5)), (*extra, *settings)))
+    for size in (12, 15):
+        jobs += [
+            Job("explore", f"sea {size}", "DeepSea-v0:ppo", 40_000, seeds, (f"env.kwargs={{size: {size}}}",), "bottleneck")
+            for seeds in _seeds(40, 20)
+        ]
+    jobs += [Job("explore", "valley", "SparseMountainCar-v0:ppo", 40_000, seeds, (), "bottleneck") for seeds in _seeds(40, 20)]
+    others: tuple[tuple[str, str, int, tuple[str, ...]], ...] = (
+        ("CartPole, rate 0.1", "CartPole-v1:ppo", 30_000, ("algo.learning_rate=0.1",)),
+        ("CartPole", "CartPole-v1:ppo", 30_000, ()),
+        ("lake, rate 0.3", "FrozenLake-v1:ppo_deterministic", 30_000, ("algo.learning_rate=0.3",)),
+        ("lake", "FrozenLake-v1:ppo_deterministic", 60_000, ()),
+        ("maze 5, one step ahead", "Maze-v0:ppo", 40_000, ("env.kwargs={size: 5, difficulty: 0}", "algo.gamma=0.3")),
+        ("Pendulum, no learning", "Pendulum-v1:ppo", 30_000, ("algo.learning_rate=1e-7",)),
+        ("Acrobot", "Acrobot-v1:ppo", 60_000, ()),
+    )
+    for arm, ref, budget, extra in others:
+        jobs += [Job("explore", arm, ref, budget, tuple(range(20)), extra, "not")]
+    return jobs
+
+
+def work(numbered: tuple[int, Job]) -> list[dict[str, Any]]:
+    """Train the seeds of a job; by seed, when it was solved and what `explore` says of it alone."""
+    from rlclinic.training.__main__ import train_runs
+
+    number, job = numbered
+    folder = FOLDER / str(number)
+    config = load(
+        job.ref, [*job.settings, f"run.max_env_steps={job.budget}", f"run.stop_at_threshold={'false' if job.label else 'true'}"]
+    ).config
+    runs = list(Store(folder).create_group([config.model_copy(update={"seed": seed}) for seed in job.seeds]).runs)
+    started = time.process_time()
+    train_runs(runs)
+    found = []
+    for run, seed in zip(runs, job.seeds, strict=True):
+        said = exploration.assess([history.of_run(run)])
+        at = run.status.threshold_reached_at
+        found.append({**asdict(job), "seed": seed, "solved_at": at, "said": said.verdict, "seconds": time.process_time() - started})
+    shutil.rmtree(folder, ignore_errors=True)
+    return found
+
+
+def summarize(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows for the table."""
+    by_arm: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for run in runs:
+        by_arm[run["row"], run["arm"]].append(run)
+    rows: list[dict[str, Any]] = []
+
+    def solved(arm: list[dict[str, Any]]) -> list[int]:
+        return sorted(run["solved_at"] for run in arm if run["solved_at"] is not None)
+
+    for (row, arm), of in by_arm.items():
+        at = solved(of)
+        if row == "DeepSea-20":
+            rows.append(
+                {
+                    "what": f"DeepSea-20, PPO with counts: seeds of {len(of)} that find it in 10,000 dives",
+                    "unit": "",
+                    "value": len(at),
+                    "better": "higher",
+                    "bar": 4,
+                    "stretch": 5,
+                    "note": f"at dives {[step // 20 for step in at]}",
+                }
+            )
+        elif row == "DeepSea-30":
+            slowest = max((run["solved_at"] or 10**9) / 30 for run in of)
+            rows.append(
+                {
+                    "what": f"DeepSea-30, optimistic table: dives of the slowest of {len(of)} seeds",
+                    "unit": "",
+                    "value": round(slowest),
+                    "better": "lower",
+                    "bar": 700,
+                    "stretch": 360,
+                }
+            )
+        elif row not in ("explore",) and not row.startswith("harm"):
+            rows.append(
+                {
+                    "what": f"{row}, {arm}: seeds of {len(of)} at 90 % success in {of[0]['budget']:,} env steps",
+                    "unit": "",
+                    "value": len(at),
+                    "better": "higher",
+                    "note": f"at {at}",
+                }
+            )
+    for kind in ("count", "rnd"):
+        ratios = {}
+        for (row, arm), of in by_arm.items():
+            plain = by_arm.get((row, "plain"), [])
+            if row.startswith("harm") and arm == kind and len(solved(plain)) > len(plain) / 2:
+                steps = [float(np.median([run["solved_at"] or run["budget"] for run in each])) for each in (of, plain)]
+                ratios[row.removeprefix("harm ")] = steps[0] / steps[1]
+        if ratios:
+            more = 100 * (float(np.exp(np.mean(np.log(list(ratios.values()))))) - 1)
+            rows.append(
+                {
+                    "what": f"harm: {kind} at its default coefficient, forced, on {len(ratios)} tasks that plain PPO solves: more env steps",
+                    "unit": "%",
+                    "value": round(more, 1),
+                    "better": "lower",
+                    "bar": 10,
+                    "stretch": 3,
+                    "note": json.dumps({name: round(value, 2) for name, value in ratios.items()}),
+                }
+            )
+    judged = [run for run in runs if run["label"]]
+    # In a sea or a valley that this seed has crossed by itself, exploration was no problem.
+    hard = [run for run in judged if run["label"] == "bottleneck" and run["solved_at"] is None]
+    said = [run for run in judged if run["said"] == "BOTTLENECK"]
+    right = [run for run in said if run["label"] == "bottleneck" and run["solved_at"] is None]
+    if judged:
+        rows.append(
+            {
+                "what": f"explore on {len(judged)} runs of other tasks: precision of BOTTLENECK",
+                "unit": "%",
+                "value": round(100 * len(right) / max(len(said), 1), 1),
+                "better": "higher",
+                "bar": 95,
+                "stretch": 99,
+                "note": f"{len(said)} said",
+            }
+        )
+        rows.append(
+            {
+                "what": f"explore on {len(judged)} runs of other tasks: recall of BOTTLENECK",
+                "unit": "%",
+                "value": round(100 * len(right) / max(len(hard), 1), 1),
+                "better": "higher",
+                "bar": 85,
+                "stretch": 95,
+                "note": f"of {len(hard)}",
+            }
+        )
+    return rows
+
+
+def main() -> None:
+    """Train what fits into the time, and save the rows as benchmarks/results/exploration.json."""
+    parser = provenance.parser(__doc__)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--only", default="", help="jobs whose row begins so")
+    parser.add_argument("--out", type=Path, help="also write every run here, a JSON line each")
+    args = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    jobs = [(number, job) for number, job in enumerate(list_jobs()) if job.row.startswith(args.only)]
+    if args.quick:
+        jobs = [(number, Job(job.row, job.arm, job.ref, 2_500, job.seeds[:1], job.settings, job.label)) for number, job in jobs[::9]]
+    runs: list[dict[str, Any]] = []
+    pool = ProcessPoolExecutor(args.processes, get_context("spawn"))
+    waiting = {pool.submit(work, job): job for job in jobs}
+    until = time.monotonic() + args.seconds
+    while waiting and time.monotonic() < until:
+        ended, _ = wait(waiting, timeout=max(0.0, until - time.monotonic()), return_when="FIRST_COMPLETED")
+        for future in ended:
+            _, job = waiting.pop(future)
+            error = future.exception()
+            if error is not None:
+                print(f"FAILED {job.row} {job.arm}: {type(error).__name__}: {error}", flush=True)
+                continue
+            runs += future.result()
+            done = runs[-1]
+            print(
+                f"{job.row} | {job.arm} | seeds {job.seeds} | solved at {[run['solved_at'] for run in runs[-len(job.seeds) :]]} | {done['said']} | {done['seconds']:.0f} s",
+                flush=True,
+            )
+            if args.out:
+                args.out.write_text("".join(json.dumps(run) + "\n" for run in runs))
+    for row in summarize(runs):
+        print(json.dumps(row), flush=True)
+    print(f"{len(waiting)} jobs did not end in time")
+    print(provenance.write("exploration", summarize(runs), provenance.provenance(COMMAND), args.quick), flush=True)
+    pool.shutdown(wait=False, cancel_futures=True)
+    os._exit(0)  # what still trains has nowhere to go
+
+
+if __name__ == "__main__":
+    main()
