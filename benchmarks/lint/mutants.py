@@ -98,6 +98,8 @@ class Mutant(NamedTuple):
     wrong: str
     at: tuple[str, ...] = ()
     """Texts on whose line the fault may be reported; without any, the first line of what was written in."""
+    beside: tuple[int, ...] | None = None
+    """Where lines are numbered instead: those on which it may be reported beside all that was written in."""
 
     @property
     def style(self) -> str:
@@ -111,6 +113,9 @@ class Mutant(NamedTuple):
     def lines(self) -> set[int]:
         """Where the fault may be reported."""
         text = self.text
+        if self.beside is not None:
+            first = text_of(self.script).partition(self.right)[0].count("\n") + 1
+            return {*range(first, first + self.wrong.count("\n") + 1), *self.beside}
         marks = self.at or ((self.wrong.lstrip("\n").splitlines() or [""])[0],)
         return {text[: place + len(mark) - len(mark.lstrip())].count("\n") + 1 for mark in marks for place in _places(text, mark)}
 

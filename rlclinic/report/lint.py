@@ -76,7 +76,8 @@ def describe_env(lint: EnvLint, *, whole: bool = True) -> list[Block]:
     """Findings; spaces, rewards and ends; returns of simple actions; if `whole`, every number of the observation."""
     blocks: list[Block] = []
     for finding in lint.findings:
-        blocks += _describe_finding(finding, "", [f"fix: {remedy.text}" for remedy in finding.remedies])
+        lines = [f"| {each.series.removeprefix('code:')}  {each.text}" for each in finding.evidence if each.series.startswith("code:")]
+        blocks += _describe_finding(finding, "", [*lines, *(f"fix: {remedy.text}" for remedy in finding.remedies)])
     blocks.append(Text(f"{lint.name}: {_count_findings(lint.findings)}; {plural(lint.checks, 'check')} in {duration(lint.seconds)}"))
     blocks.append(Rows(list(_describe_spaces(lint)), 15, 2))
     if lint.played:

@@ -9,10 +9,11 @@ from typing import Any
 
 from rlclinic import trust
 from rlclinic.actions import Argument
+from rlclinic.diagnosis.findings import Evidence
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import CodeLint, lint_code
 from rlclinic.diagnosis.lint.config.linter import Lint, lint_config, lint_settings
-from rlclinic.diagnosis.lint.env import EnvLint
+from rlclinic.diagnosis.lint.env import EnvLint, source_lines
 from rlclinic.errors import UsageError
 from rlclinic.ops.diagnose import rule_selection
 from rlclinic.report.models import Result
@@ -126,7 +127,22 @@ def lint_env(
         trust.approve(target)
     chosen = _chosen("ENV", select, ignore)
     facts = facts_of(target, kwargs or {}, seconds)
-    return EnvLintReport(target=target, lint=lint_facts(facts, select=chosen.select, ignore=chosen.ignore))
+    return EnvLintReport(target=target, lint=_name_lines(lint_facts(facts, select=chosen.select, ignore=chosen.ignore), target))
+
+
+def _name_lines(lint: EnvLint, target: str) -> EnvLint:
+    """The findings with the first line of the environment's own file that each may come from."""
+    file, _, name = target.rpartition(":")
+    try:
+        source = Path(file).read_text("utf-8") if file.endswith(".py") else ""
+    except (OSError, UnicodeDecodeError):
+        source = ""
+    named = []
+    for finding in lint.findings if source else ():
+        lines = source_lines.find_lines(source, name, source_lines.CAUSES.get(finding.rule, ""))[:1]
+        seen = [Evidence(series=f"code:{file}:{line.number}", text=f"{line.look}: {line.text}") for line in lines]
+        named.append(finding.model_copy(update={"evidence": (*finding.evidence, *seen)}))
+    return lint.model_copy(update={"findings": tuple(named)}) if source else lint
 
 
 def lint_env_object(

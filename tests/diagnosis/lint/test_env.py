@@ -15,6 +15,7 @@ from rlclinic.diagnosis.lint.env import EnvLint, lint_facts
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.ops.diagnose import examine_env, lint
 from rlclinic.training.envs.examine import farming, play, scripts
+from rlclinic.training.envs.examine.contract import Clock, Notes, Probe
 from rlclinic.training.envs.examine.environment import examine
 from rlclinic.training.envs.examine.target import factory_of
 from tests.diagnosis import examined_envs
@@ -81,6 +82,40 @@ def test_what_is_paid_once_and_what_is_not_finished_by_any_probe_is_no_farming()
     assert finding.text.startswith("action 0 and action 2 in turn brought 20 in 120 steps without finishing")
     facts["farming"] = {"finished": None, "direct": None, "other": loop, "loop": loop}
     assert "ENV214" not in {each.rule for each in lint_facts(facts).findings}
+
+
+def test_giving_up_is_farming_only_if_the_way_to_the_end_is_known_well_enough() -> None:
+    """A way that was found by chance costs more than one that is practised: only a much cheaper end tells something."""
+    finished = {"return": -80.0, "steps": 90}
+    given_up = {"return": -61.0, "steps": 6, "terminated": True, "how": ""}
+    seen = {"finished": finished, "direct": finished, "settled": False, "other": given_up, "loop": None}
+
+    def speaks(**changes: Any) -> bool:
+        return "ENV214" in {each.rule for each in lint_facts({"name": "x", "farming": {**seen, **changes}}).findings}
+
+    assert not speaks()
+    assert speaks(settled=True)
+    assert speaks(other={**given_up, "return": -11.0})
+    assert not speaks(other={**given_up, "return": -11.0}, direct=None), "nobody tried to shorten it"
+
+
+def test_a_finish_that_random_actions_miss_is_climbed_to() -> None:
+    """The way there is paid step by step; a random walk of 40 steps does not get to the end of a corridor of 30."""
+
+    class Corridor(Walk):
+        def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+            self.place, self.clock = 0, 0
+            return np.zeros(1, np.float32), {}
+
+        def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            # Every third step must be another one: no action that is held leads far.
+            right = int(action) == self.place % 3
+            self.place, self.clock = self.place + 1 if right else max(0, self.place - 1), self.clock + 1
+            there = self.place == 12
+            return np.zeros(1, np.float32), float(self.place), there, self.clock >= 60, {"is_success": there}
+
+    probe = Probe(Corridor(), Notes(), Clock(60.0))
+    assert farming.measure(probe)["finished"] is not None
 
 
 CONSEQUENCES: dict[str, tuple[str, ...]] = {

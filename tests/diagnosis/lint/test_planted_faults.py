@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.lint import fourth, mutants, second, third
+from benchmarks.lint import fifth, fourth, mutants, own, second, third
 from benchmarks.lint.__main__ import alarms, check, is_found
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import lint_code
@@ -15,7 +15,7 @@ from rlclinic.errors import UsageError
 
 def test_there_are_scripts_of_six_styles_and_enough_faults_in_both_halves() -> None:
     assert len(mutants.clean()) >= 40
-    styles = {*mutants.DEVELOPMENT, *mutants.HELD_OUT, *second.STYLES, *third.STYLES, *fourth.STYLES}
+    styles = {*mutants.DEVELOPMENT, *mutants.HELD_OUT, *second.STYLES, *third.STYLES, *fourth.STYLES, *fifth.STYLES, *own.STYLES}
     assert {script.partition("/")[0] for script in mutants.clean()} == styles
     assert len(mutants.DEVELOPMENT) == len(mutants.HELD_OUT) == 3
     for half in (mutants.DEVELOPMENT, mutants.HELD_OUT):
@@ -104,3 +104,10 @@ def test_ends_at_time_limits_are_said_once_for_a_folder(tmp_path: Path) -> None:
     notes = [each for each in lint_code(str(tmp_path)).findings if each.rule == "COD101"]
     assert [each.severity.value for each in notes] == ["low"]
     assert notes[0].text.endswith("(and in 2 more files)")
+
+
+def test_faults_of_the_fifth_set_are_one_edit_each_and_leave_python() -> None:
+    for mutant in fifth.load():
+        assert mutants.text_of(mutant.script).count(mutant.right) == 1, mutant
+        ast.parse(mutant.text)
+        assert mutant.lines <= set(range(1, mutant.text.count("\n") + 2)), mutant

@@ -540,3 +540,83 @@ def _is_minus_infinity(script: Script, node: ast.expr) -> bool:
             script.called(inner) == "float" and isinstance(inner, ast.Call) and "inf" in ast.unparse(inner)
         )
     return script.called(node) == "float" and "-inf" in ast.unparse(node)
+
+
+@check("COD710", Severity.MEDIUM, ["henderson2018matters"])
+def chance_in_evaluation(script: Script) -> Iterator[Spot]:
+    """Actions of an evaluation are noisy, though the certain ones could be had.
+
+    ## Why it hurts
+    What is reported is the exploring agent's return, which is lower, and changes with the noise.
+
+    ## When it is fine
+    Where the stochastic policy is what will be used.
+
+    ## Fix
+    deterministic=True, or no noise, in the environment that is evaluated in.
+
+    ## Wrong
+    ```python
+    import gymnasium as gym
+    import torch
+
+    env, test_env = gym.make("Pendulum-v1"), gym.make("Pendulum-v1")
+    mean = torch.nn.Linear(3, 1)
+
+
+    def act(obs, deterministic=False):
+        dist = torch.distributions.Normal(mean(torch.as_tensor(obs)), 0.3)
+        if deterministic:
+            return dist.mean.numpy()
+        return dist.sample().numpy()
+
+
+    memory = []
+    obs, _ = env.reset(seed=0)
+    for step in range(10_000):
+        action = act(obs)
+        next_obs, reward, terminated, truncated, _ = env.step(action)
+        memory.append((obs, action, reward, next_obs, terminated))
+        obs = next_obs
+        if terminated or truncated:
+            obs, _ = env.reset()
+    seen, _ = test_env.reset(seed=1)
+    over = False
+    while not over:
+        seen, reward, terminated, truncated, _ = test_env.step(act(seen))
+        over = terminated or truncated
+    ```
+
+    ## Right
+    ```python
+    import gymnasium as gym
+    import torch
+
+    env, test_env = gym.make("Pendulum-v1"), gym.make("Pendulum-v1")
+    mean = torch.nn.Linear(3, 1)
+
+
+    def act(obs, deterministic=False):
+        dist = torch.distributions.Normal(mean(torch.as_tensor(obs)), 0.3)
+        if deterministic:
+            return dist.mean.numpy()
+        return dist.sample().numpy()
+
+
+    memory = []
+    obs, _ = env.reset(seed=0)
+    for step in range(10_000):
+        action = act(obs)
+        next_obs, reward, terminated, truncated, _ = env.step(action)
+        memory.append((obs, action, reward, next_obs, terminated))
+        obs = next_obs
+        if terminated or truncated:
+            obs, _ = env.reset()
+    seen, _ = test_env.reset(seed=1)
+    over = False
+    while not over:
+        seen, reward, terminated, truncated, _ = test_env.step(act(seen, deterministic=True))
+        over = terminated or truncated
+    ```
+    """
+    yield from ()

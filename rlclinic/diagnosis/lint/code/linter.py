@@ -21,7 +21,8 @@ SAID_ONCE: Final = frozenset({"COD101"})
 SAID_BY_ANOTHER: Final = {
     "COD536": ("COD121", "COD122", "COD123"),
     "COD122": ("COD121", "COD123"),
-    "COD210": ("COD206",),
+    "COD132": ("COD121", "COD122", "COD123"),
+    "COD210": ("COD206", "COD521"),
     "COD406": ("COD405",),
 }
 """Checks whose formulas see the same mistake from another side: they are silent where those speak."""
@@ -78,8 +79,10 @@ def _say_once(findings: list[Finding]) -> list[Finding]:
     notes = [finding for finding in findings if finding.rule in SAID_ONCE]
     if len(notes) < 2:
         return findings
-    first = notes[0].model_copy(update={"text": f"{notes[0].text} (and in {len(notes) - 1} more files)"})
-    return [first if finding is notes[0] else finding for finding in findings if finding is notes[0] or finding.rule not in SAID_ONCE]
+    others = len({note.run for note in notes}) - 1
+    first = notes[0].model_copy(update={"text": f"{notes[0].text} (and in {others} more files)"}) if others else notes[0]
+    kept = [each for each in findings if each.rule not in SAID_ONCE or each.run == first.run]
+    return [first if finding is notes[0] else finding for finding in kept]
 
 
 def parse(source: Source) -> Script:
@@ -109,9 +112,18 @@ def _examine_quietly(check: Check, script: Script) -> list[Finding]:
 
 
 def examine(check: Check, script: Script) -> list[Finding]:
-    """What one check says about one script, each place once."""
+    """What one check says about one script, each place once; nothing where an expression is nested deeper than Python can follow."""
+    try:
+        return _examine(check, script)
+    except RecursionError:  # tables of polynomials, thousands of terms in one expression: no training script
+        return []
+
+
+def _examine(check: Check, script: Script) -> list[Finding]:
     seen: set[tuple[int, int]] = set()
-    findings = []
+    findings: list[Finding] = []
+    if not script.is_read:
+        return findings
     cleared = semantics.cleared(check.id, script)
     for spot in check.function(script):
         if position(spot.node) not in seen and position(spot.node)[0] not in cleared and not _is_waived(check, script, spot):

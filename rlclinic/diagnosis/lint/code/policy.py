@@ -662,3 +662,37 @@ def _is_summed(script: Script, call: ast.Call) -> bool:
     name = words.own_name(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
     later = [each for each in script.calls("sum", within=script.scope(call)) if name and name in set(words.identifiers(each))]
     return bool(later)
+
+
+@check("COD212", Severity.HIGH, ["haarnoja2018sac"])
+def deviation_below_zero(script: Script) -> Iterator[Spot]:
+    """The standard deviation of a policy can be 0 or below.
+
+    ## Why it hurts
+    A deviation below 0 raises, or makes the density meaningless; one of 0 ends exploration.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Let the network say the logarithm: log_std.exp(), or softplus.
+
+    ## Wrong
+    ```python
+    import torch
+
+    mean, log_std = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1)
+    action = torch.distributions.Normal(mean(obs), log_std(obs)).rsample()
+    loss.backward()
+    ```
+
+    ## Right
+    ```python
+    import torch
+
+    mean, log_std = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1)
+    action = torch.distributions.Normal(mean(obs), log_std(obs).exp()).rsample()
+    loss.backward()
+    ```
+    """
+    yield from ()

@@ -263,6 +263,12 @@ def _copied_by_function(script: Script) -> Iterator[Spot]:
                     )
 
 
+def _takes_a_batch_first(own: ast.ClassDef | None) -> bool:
+    """Whether a class of the script's own is made from the size of its batches: what it keeps has no limit there."""
+    made = next((part for part in own.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"), None) if own else None
+    return made is not None and len(made.args.args) > 1 and "batch" in made.args.args[1].arg.lower()
+
+
 @check("COD535", Severity.MEDIUM, ["mnih2015dqn"])
 def hardly_any_memory(script: Script) -> Iterator[Spot]:
     """The replay buffer keeps fewer than 500 transitions.
@@ -301,7 +307,7 @@ def hardly_any_memory(script: Script) -> Iterator[Spot]:
             continue
         size = keyword(value, "maxlen") or keyword(value, "capacity") or keyword(value, "buffer_size") or keyword(value, "max_size")
         own = flow.classes(script).get(script.last(value))
-        if size is None and ("replay" in script.last(value).lower() or own is not None) and value.args:
+        if size is None and ("replay" in script.last(value).lower() or own is not None) and value.args and not _takes_a_batch_first(own):
             size = value.args[0]
         number = script.constant(size)
         if own is not None and number is not None and number < FEWEST_OF_A_MEMORY:

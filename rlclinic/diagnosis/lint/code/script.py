@@ -1,6 +1,7 @@
 """A parsed script and the facts that checks ask for: who calls what, what a name was last set to, what encloses what."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
@@ -57,6 +58,14 @@ def position(node: ast.AST) -> tuple[int, int]:
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 
+LONG: Final = 1_500
+"""Lines from which on a file is read only if it speaks of learning: parsers and generated interfaces take long, and train nothing."""
+_SPEAKS: Final = re.compile(
+    r"reward|gymnasium|\bgym\b|stable_baselines|sb3_contrib|\.backward\(|log_prob|terminated|truncated|training_step|advantage|VecNormalize"
+    r"|VecEnv|action_space|epsilon|\boptim\b|\bgamma ?\*|replay|rollout|episode"
+)
+
+
 class Script:
     """One script. Everything is computed on first use and kept."""
 
@@ -68,7 +77,9 @@ class Script:
         self.parents: dict[ast.AST, ast.AST] = {}
         self._facts: dict[Hashable, Any] = {}
         self._by_type: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
-        for node in ast.walk(self.tree):
+        self.is_read = source.text.count("\n") < LONG or len(set(_SPEAKS.findall(source.text))) >= 3
+        """Whether checks look at it."""
+        for node in ast.walk(self.tree) if self.is_read else ():
             self._by_type[type(node)].append(node)
             for child in ast.iter_child_nodes(node):
                 self.parents[child] = node
@@ -278,8 +289,16 @@ class Script:
     def assignments(self, name: str, at: ast.AST) -> list[Assigned]:
         """Assignments to a name in the function that `at` is in; attributes of self in the whole script."""
         if name.startswith("self."):
-            return [each for (_, other), made in self.assigned.items() if other == name for each in made]
+            return self.once("assigned to self", self._of_self).get(name, [])
         return self.assigned.get((self.scope(at), name), [])
+
+    def _of_self(self) -> dict[str, list[Assigned]]:
+        """Assignments to attributes of self, by their name."""
+        held: dict[str, list[Assigned]] = {}
+        for (_, name), made in self.assigned.items():
+            if name.startswith("self."):
+                held.setdefault(name, []).extend(made)
+        return held
 
     def anywhere(self, name: str, at: ast.AST) -> list[Assigned]:
         """Assignments in this function; in the enclosing functions and the module if there is none."""

@@ -124,7 +124,7 @@ def same_episode_again_and_again(script: Script) -> Iterator[Spot]:
         if seed is None or not loops or not learns or not words.ENVIRONMENT(name) or words.EVALUATION(name):
             continue
         if any(
-            isinstance(ancestor, ast.If) and any(isinstance(part, ast.Eq | ast.Is) for part in ast.walk(ancestor.test))
+            isinstance(ancestor, ast.If | ast.IfExp) and any(isinstance(part, ast.Eq | ast.Is) for part in ast.walk(ancestor.test))
             for ancestor in script.ancestors(call)
         ):
             continue  # if episode == 0, if obs is None: once

@@ -247,3 +247,170 @@ def _is_asked_before(script: Script, step: ast.stmt, seen: str) -> bool:
         return False
     calls = [call for call in script.inside(loops[0], ast.Call) if position(call) < position(step)]
     return any(seen in {identifier for given in call.args for identifier in words.identifiers(given)} for call in calls)
+
+
+@check("COD131", Severity.HIGH, ["nikanjam2022faults"])
+def array_never_filled(script: Script) -> Iterator[Spot]:
+    """Batches are read from an array that nothing is ever put into.
+
+    ## Why it hurts
+    The network learns about zeros, whatever was observed.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Store that field in every step, beside the others.
+
+    ## Wrong
+    ```python
+    import gymnasium as gym
+    import numpy as np
+    import torch
+
+    env = gym.make("CartPole-v1")
+    net = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    seen, rewards = np.zeros((1000, 4)), np.zeros(1000)
+    obs, _ = env.reset(seed=0)
+    for t in range(1000):
+        obs, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        rewards[t] = reward
+        if terminated or truncated:
+            obs, _ = env.reset()
+    for _ in range(100):
+        rows = np.random.randint(0, 1000, size=32)
+        loss = ((net(torch.as_tensor(seen[rows])).squeeze(-1) - torch.as_tensor(rewards[rows])) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    ```
+
+    ## Right
+    ```python
+    import gymnasium as gym
+    import numpy as np
+    import torch
+
+    env = gym.make("CartPole-v1")
+    net = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    seen, rewards = np.zeros((1000, 4)), np.zeros(1000)
+    obs, _ = env.reset(seed=0)
+    for t in range(1000):
+        seen[t] = obs
+        obs, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        rewards[t] = reward
+        if terminated or truncated:
+            obs, _ = env.reset()
+    for _ in range(100):
+        rows = np.random.randint(0, 1000, size=32)
+        loss = ((net(torch.as_tensor(seen[rows])).squeeze(-1) - torch.as_tensor(rewards[rows])) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    ```
+    """
+    yield from ()
+
+
+@check("COD132", Severity.HIGH, ["nikanjam2022faults"])
+def names_swapped(script: Script) -> Iterator[Spot]:
+    """Two parts of a transition stand in each other's place.
+
+    ## Why it hurts
+    Rewards are taken for ends, or the next observation for this one: the data say something else than the code reads.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    The same order where transitions are stored and where they are taken apart.
+
+    ## Wrong
+    ```python
+    class Memory:
+        def store(self, state, action, reward, next_state, done):
+            self.rows.append((state, action, reward, next_state, done))
+
+
+    memory.store(next_state, action, reward, state, done)
+    ```
+
+    ## Right
+    ```python
+    class Memory:
+        def store(self, state, action, reward, next_state, done):
+            self.rows.append((state, action, reward, next_state, done))
+
+
+    memory.store(state, action, reward, next_state, done)
+    ```
+    """
+    yield from ()
+
+
+@check("COD133", Severity.HIGH, ["sutton2018book"])
+def rollout_never_emptied(script: Script) -> Iterator[Spot]:
+    """What a policy gradient was computed from is kept for the next one.
+
+    ## Why it hurts
+    Each update learns again from actions of older policies, and its graphs are gone: backward raises, or the gradient points elsewhere.
+
+    ## When it is fine
+    A replay of an off-policy method.
+
+    ## Fix
+    New lists for every rollout, or clear() after the update.
+
+    ## Wrong
+    ```python
+    import gymnasium as gym
+    import torch
+
+    env = gym.make("CartPole-v1")
+    policy = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
+    log_probs, rewards = [], []
+    for episode in range(500):
+        obs, _ = env.reset(seed=episode)
+        over = False
+        while not over:
+            dist = torch.distributions.Categorical(logits=policy(torch.as_tensor(obs)))
+            action = dist.sample()
+            log_probs.append(dist.log_prob(action))
+            obs, reward, terminated, truncated, _ = env.step(action.item())
+            rewards.append(reward)
+            over = terminated or truncated
+        loss = -(torch.stack(log_probs) * sum(rewards)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    ```
+
+    ## Right
+    ```python
+    import gymnasium as gym
+    import torch
+
+    env = gym.make("CartPole-v1")
+    policy = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
+    for episode in range(500):
+        log_probs, rewards = [], []
+        obs, _ = env.reset(seed=episode)
+        over = False
+        while not over:
+            dist = torch.distributions.Categorical(logits=policy(torch.as_tensor(obs)))
+            action = dist.sample()
+            log_probs.append(dist.log_prob(action))
+            obs, reward, terminated, truncated, _ = env.step(action.item())
+            rewards.append(reward)
+            over = terminated or truncated
+        loss = -(torch.stack(log_probs) * sum(rewards)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    ```
+    """
+    yield from ()

@@ -806,3 +806,73 @@ def _is_beside_next_value(script: Script, node: ast.AST, loop: ast.AST) -> bool:
     """Whether the loop uses the value at t + 1, which the flag is there to cut."""
     values = [each for each in script.inside(loop, ast.Subscript) if words.VALUE(words.own_name(each.value))]
     return any(_offset(each.slice, loop) == 1 for each in values)
+
+
+@check("COD516", Severity.HIGH, ["mnih2015dqn"])
+def reward_not_added(script: Script) -> Iterator[Spot]:
+    """The reward is subtracted from a target, or missing in it.
+
+    ## Why it hurts
+    With the wrong sign the agent avoids what pays; without a reward every value is 0 in the end.
+
+    ## When it is fine
+    Where `reward` is a cost.
+
+    ## Fix
+    target = reward + gamma * (1 - terminated) * next_value
+
+    ## Wrong
+    ```python
+    import torch
+
+    q, slow = torch.nn.Linear(4, 2), torch.nn.Linear(4, 2)
+
+
+    def update(obs, action, reward, next_obs, terminated):
+        target = gamma * (1 - terminated) * slow(next_obs).max(1).values - reward
+        loss = ((q(obs).gather(1, action).squeeze(1) - target.detach()) ** 2).mean()
+        loss.backward()
+    ```
+
+    ## Right
+    ```python
+    import torch
+
+    q, slow = torch.nn.Linear(4, 2), torch.nn.Linear(4, 2)
+
+
+    def update(obs, action, reward, next_obs, terminated):
+        target = gamma * (1 - terminated) * slow(next_obs).max(1).values + reward
+        loss = ((q(obs).gather(1, action).squeeze(1) - target.detach()) ** 2).mean()
+        loss.backward()
+    ```
+    """
+    yield from ()
+
+
+@check("COD517", Severity.HIGH, ["schulman2015gae"])
+def next_value_of_the_same_step(script: Script) -> Iterator[Spot]:
+    """The value of what comes next is that of the same step, or of the same step in every pass.
+
+    ## Why it hurts
+    The error says nothing about what the action led to: advantages are rewards plus noise.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    delta = rewards[t] + gamma * values[t + 1] * (1 - dones[t]) - values[t]
+
+    ## Wrong
+    ```python
+    for t in reversed(range(n)):
+        delta = rewards[t] + gamma * values[t] * (1 - dones[t]) - values[t]
+    ```
+
+    ## Right
+    ```python
+    for t in reversed(range(n)):
+        delta = rewards[t] + gamma * values[t + 1] * (1 - dones[t]) - values[t]
+    ```
+    """
+    yield from ()

@@ -885,3 +885,47 @@ def rollout_with_gradient(script: Script) -> Iterator[Spot]:
                 assigned.statement,
                 f"`{node.value.id}` is kept with its graph: memory grows with the rollout, and the old policy gets a gradient",
             )
+
+
+@check("COD415", Severity.HIGH, ["nikanjam2022faults"])
+def learning_never_begins(script: Script) -> Iterator[Spot]:
+    """The gradient stands behind a condition that no step of the loop meets.
+
+    ## Why it hurts
+    The script runs to its end, and the weights are those that it began with.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    A warm-up that is shorter than the loop, and a memory that holds more than it.
+
+    ## Wrong
+    ```python
+    import torch
+
+    net = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    for step in range(10_000):
+        if step > 10_000:
+            loss = net(batch).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## Right
+    ```python
+    import torch
+
+    net = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    for step in range(10_000):
+        if step > 1_000:
+            loss = net(batch).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    ```
+    """
+    yield from ()

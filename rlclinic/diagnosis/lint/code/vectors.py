@@ -35,7 +35,7 @@ UNHEARD = {
         "exploration_final_eps": (0.0, 0.3, "a large share of the actions stays random to the end"),
         "exploration_fraction": (0.005, 1.0, "nothing is explored"),
     },
-    "both": {"gamma": (0.8, 1.0, "only the next few rewards count, or returns have no bound")},
+    "both": {"gamma": (0.8, 0.99999, "only the next few rewards count, or returns have no bound")},
 }
 """Least and greatest values that tuned settings stay far inside of, and what happens beyond."""
 OFF_POLICY = frozenset({"DQN", "QRDQN", "SAC", "TD3", "DDPG", "TQC", "CrossQ"})

@@ -290,6 +290,8 @@ FARMED = 0.1
 """Share by which another episode must bring more than the best one that finishes."""
 LOOPED = 0.5
 """Share by which a loop must bring more than going straight to the end: things to pick up on the way may make a detour worth it."""
+GIVEN_UP = 0.7
+"""Share by which giving up must cost less than the way to the end, where that way could still be made better."""
 
 
 @check("ENV214", Severity.HIGH, ["ng1999shaping"])
@@ -313,6 +315,9 @@ def reward_can_be_farmed(examination: Examination) -> Iterator[Remark]:
         if not other or not aim:
             continue
         gap = other["return"] - aim["return"]
+        if other["terminated"] and not seen.get("settled", True):
+            # The way to the end was found by chance: with practice it costs less.
+            least = GIVEN_UP if seen.get("direct") else 1.0
         if gap <= least * max(abs(other["return"]), abs(aim["return"])) + 1e-9:
             continue
         how = other["how"] or ("ending it otherwise" if other["terminated"] else "not finishing")
@@ -323,3 +328,22 @@ def reward_can_be_farmed(examination: Examination) -> Iterator[Remark]:
             numbers={"farmed": other["return"], "finished": aim["return"], "steps": float(other["steps"])},
         )
         return
+
+
+@check("ENV417", Severity.MEDIUM, ["henderson2018matters"])
+def success_means_nothing(examination: Examination) -> Iterator[Remark]:
+    """Every episode reports success, whatever is done in it.
+
+    ## Why it hurts
+    Success is what runs are judged, stopped and promoted by: a run that learned nothing passes.
+
+    ## When it is fine
+    A task that every policy finishes, where only the return tells good from bad: then report no success.
+
+    ## Fix
+    Set info["is_success"] where the goal is reached, and only there.
+    """
+    ways = [examination.random, *(examination.facts.get("constant") or {}).values()]
+    told = [way.get("success") for way in ways]
+    if len(examination.random.get("returns") or []) >= MANY and len(told) > 1 and all(share == 1.0 for share in told):
+        yield Remark(f"all episodes of random actions and of {len(told) - 1} constant ones report success")

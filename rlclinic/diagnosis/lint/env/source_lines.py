@@ -25,6 +25,38 @@ class _Found(NamedTuple):
 
 
 MOST: Final = 3
+CAUSES: Final = {
+    "ENV203": "seed-ignored",
+    "ENV205": "starts-identical",
+    "ENV206": "never-reset",
+    "ENV207": "actions-without-effect",
+    "ENV209": "time-limit-missing",
+    "ENV211": "time-limit-as-terminal",
+    "ENV301": "observation-constant",
+    "ENV302": "observation-partial",
+    "ENV303": "observation-scale",
+    "ENV307": "reward-never-seen",
+    "ENV309": "reward-scale-too-large",
+    "ENV310": "reward-scale-too-small",
+    "ENV401": "observation-not-updated",
+    "ENV402": "observation-late",
+    "ENV403": "observation-noise",
+    "ENV404": "observation-scale",
+    "ENV405": "observation-scale",
+    "ENV406": "actions-without-effect",
+    "ENV407": "reward-delayed",
+    "ENV408": "reward-sparse",
+    "ENV409": "reward-noise",
+    "ENV410": "reward-clipped",
+    "ENV411": "reward-sign",
+    "ENV412": "deceptive-reward",
+    "ENV413": "starts-identical",
+    "ENV414": "episode-too-short",
+    "ENV415": "final-observation-overwritten",
+    "ENV416": "never-reset",
+    "ENV417": "success-means-nothing",
+}
+"""By check of an environment: whose lines are looked for."""
 
 
 def find_lines(source: str, class_name: str, cause: str) -> list[CodeLine]:
@@ -124,11 +156,61 @@ def _is_subtracted(node: ast.stmt) -> bool:
     return isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Sub)
 
 
-def _observation_lines(methods: Methods) -> Iterator[_Found]:
-    for node, function, value in (*_made(methods, "obs", 0), *_made(methods, "state", 0)):
+def _observation_lines(methods: Methods, *, scaled: bool = False) -> Iterator[_Found]:
+    makers = _observers(methods)
+    others = [
+        (node, name, node.value) for name in makers for node in ast.walk(methods[name]) if isinstance(node, ast.Return) and node.value
+    ]
+    early = _made_too_early(methods, makers)
+    for node, function, value in (*others, *_made(methods, "obs", 0), *_made(methods, "state", 0)):
         old = any(word in name for name in _names(value) for word in ("last", "prev", "old", "buffer", "queue", "history", "deque"))
-        look = "an older observation is returned" if old else "one of the lines that make the observation"
-        yield _Found(node, function, look)
+        if scaled and _has_factor(value):
+            yield _Found(node, function, "the factor in this")
+        elif node in early:
+            yield _Found(node, function, "made before the state moves on")
+        else:
+            yield _Found(node, function, "an older observation is returned" if old else "one of the lines that make the observation")
+
+
+def _observers(methods: Methods) -> list[str]:
+    """Methods whose answer step() or reset() returns as the observation."""
+    found = []
+    for method in (methods.get("step"), methods.get("reset")):
+        for node in ast.walk(method) if method is not None else ():
+            shown = node.value.elts[0] if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) and node.value.elts else None
+            if isinstance(shown, ast.Call) and isinstance(shown.func, ast.Attribute) and shown.func.attr in methods:
+                found.append(shown.func.attr)
+    return list(dict.fromkeys(name for name in found if name not in ("step", "reset")))
+
+
+def _made_too_early(methods: Methods, makers: list[str]) -> set[ast.stmt]:
+    """Statements of step() that ask for the observation while what it shows has yet to change."""
+    step = methods.get("step")
+    if step is None:
+        return set()
+    found: set[ast.stmt] = set()
+    for place, node in enumerate(step.body):
+        calls = [part for part in ast.walk(node) if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)]
+        asked = any(call.func.attr in makers or "obs" in call.func.attr for call in calls if isinstance(call.func, ast.Attribute))
+        if isinstance(node, ast.Assign) and asked and any(_changes_itself(later) for later in step.body[place + 1 :]):
+            found.add(node)
+    return found
+
+
+def _changes_itself(node: ast.stmt) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
+    names = (target.value for target in targets if isinstance(target, ast.Attribute))
+    return any(isinstance(name, ast.Name) and name.id == "self" for name in names)
+
+
+def _has_factor(value: ast.expr) -> bool:
+    """Whether something is multiplied or divided by a number far from 1, or scaled twice."""
+    products = [part for part in ast.walk(value) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult | ast.Div)]
+    numbers = [side.value for part in products for side in (part.left, part.right) if isinstance(side, ast.Constant)]
+    far = any(isinstance(number, int | float) and (abs(number) >= 100 or 0 < abs(number) <= 0.01) for number in numbers)
+    return far or any(
+        isinstance(part.op, ast.Div) and isinstance(part.left, ast.BinOp) and isinstance(part.left.op, ast.Div) for part in products
+    )
 
 
 def _action_lines(methods: Methods) -> Iterator[_Found]:
@@ -158,7 +240,11 @@ def _start_lines(methods: Methods) -> Iterator[_Found]:
         isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "reset" and "seed" in _names_of_call(node)
         for node in ast.walk(reset)
     )
-    if not passed_on:
+    fixed_there = [
+        node for node in ast.walk(reset) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _fixes_seed(node.value)
+    ]
+    yield from (_Found(node, "reset", "the same seed every time") for node in fixed_there)
+    if not passed_on and not fixed_there:
         yield _Found(reset, "reset", "super().reset(seed=seed) is missing: np_random is never seeded")
     for name, method in methods.items():
         for node in ast.walk(method):
@@ -170,20 +256,65 @@ def _start_lines(methods: Methods) -> Iterator[_Found]:
                     yield _Found(node, name, "the same seed every time")
 
 
+def _fixes_seed(call: ast.Call) -> bool:
+    return any(
+        keyword.arg == "seed" and isinstance(keyword.value, ast.Constant) and keyword.value.value is not None for keyword in call.keywords
+    )
+
+
+def _unseeded_lines(methods: Methods) -> Iterator[_Found]:
+    """Draws that reset(seed=...) has no hold on: numpy's own, Python's, a generator without the seed."""
+    for name, method in methods.items():
+        for node in ast.walk(method):
+            calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)] if isinstance(node, ast.Assign | ast.Expr) else []
+            drawn = [ast.unparse(call.func) for call in calls]
+            if any(call.startswith(("np.random.", "numpy.random.", "random.")) for call in drawn):
+                yield _Found(node, name, "drawn by a generator that reset(seed=...) does not seed: use self.np_random")  # type: ignore[arg-type]
+    yield from (each for each in _start_lines(methods) if "missing" in each.look)
+
+
 def _names_of_call(call: ast.Call) -> set[str]:
     return {keyword.arg or "" for keyword in call.keywords} | {name for argument in call.args for name in _names(argument)}
 
 
 def _ending_lines(methods: Methods) -> Iterator[_Found]:
+    clocks = _clocks(methods)
     for word, place in (("terminated", 2), ("done", 2), ("truncated", 3)):
         for node, function, value in _made(methods, word, place):
-            counted = any(part in name for name in _names(value) for part in ("step", "limit", "max", "time", "count", "age", "elapsed"))
+            words = ("step", "limit", "max", "time", "count", "age", "elapsed")
+            counted = any(name in clocks or any(part in name for part in words) for name in _names(value))
             if counted and word != "truncated":
                 yield _Found(node, function, "a clock ends the task here: return it as truncated")
             elif counted:
                 yield _Found(node, function, "the limit that cuts episodes")
             elif not isinstance(value, ast.Constant | ast.Name):
                 yield _Found(node, function, "one of the lines that end an episode")
+
+
+def _endless_lines(methods: Methods) -> Iterator[_Found]:
+    for node, function, value in _made(methods, "truncated", 3):
+        if isinstance(value, ast.Constant) and value.value is False:
+            yield _Found(node, function, "no clock ever cuts an episode")
+
+
+def _clocks(methods: Methods) -> set[str]:
+    """Attributes that step() counts up by one."""
+    step = methods.get("step")
+    counted = (
+        (node for node in ast.walk(step) if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)) if step is not None else ()
+    )
+    ones = (node.target for node in counted if isinstance(node.value, ast.Constant) and node.value.value == 1)
+    return {target.attr.lower() for target in ones if isinstance(target, ast.Attribute)}
+
+
+def _success_lines(methods: Methods) -> Iterator[_Found]:
+    """Statements of step() with a success flag in what they make."""
+    step = methods.get("step")
+    for node in ast.walk(step) if step is not None else ():
+        if isinstance(node, ast.Assign | ast.Return | ast.Expr):
+            words = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+            if any("success" in word or word == "solved" for word in words):
+                yield _Found(node, "step", "success is reported here")
 
 
 def _self_resets(methods: Methods) -> Iterator[_Found]:
@@ -218,31 +349,58 @@ def _own_attributes(method: ast.FunctionDef) -> Iterator[tuple[str, ast.stmt]]:
                         yield owner.attr, node
 
 
+def _mentions(*words: str) -> Callable[[ast.stmt, ast.expr], bool]:
+    return lambda node, value: any(word in name for name in _names(value) for word in words)
+
+
+def _saves_up(node: ast.stmt, value: ast.expr) -> bool:
+    """Whether a reward is paid at some steps only, out of what was put aside."""
+    now_and_then = any(
+        isinstance(part, ast.IfExp) or (isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod)) for part in ast.walk(value)
+    )
+    return now_and_then or _mentions("owed", "pending", "saved", "total", "sum", "bank", "buffer")(node, value)
+
+
 _ANY_REWARD: Final = _reward_lines(lambda node, value: False, "")
+_SCALED_REWARD: Final = _reward_lines(lambda node, value: _has_factor(value), "the factor in this")
 _LOOKS: Final[dict[str, Callable[[Methods], Iterator[_Found]]]] = {
     "reward-sign": _reward_lines(lambda node, value: _is_negative(value) or _is_subtracted(node), "the sign of this"),
     "reward-shifted": _reward_lines(lambda node, value: _has_constant(value), "the constant in this"),
-    "reward-scale-too-large": _ANY_REWARD,
-    "reward-scale-too-small": _ANY_REWARD,
+    "reward-scale-too-large": _SCALED_REWARD,
+    "reward-scale-too-small": _SCALED_REWARD,
     "reward-never-seen": _ANY_REWARD,
-    "reward-delayed": _ANY_REWARD,
-    "reward-sparse": _ANY_REWARD,
-    "reward-noise": _ANY_REWARD,
-    "observation-scale": _observation_lines,
+    "reward-delayed": _reward_lines(_saves_up, "what is paid only now and then"),
+    "reward-sparse": _reward_lines(_saves_up, "what is paid only now and then"),
+    "reward-noise": _reward_lines(_mentions("normal", "noise", "random", "uniform"), "the chance in this"),
+    "reward-clipped": _reward_lines(_mentions("clip", "min", "max", "sign"), "what cuts this off"),
+    "deceptive-reward": _reward_lines(_mentions("action", "effort", "cost", "penalty"), "the price of acting in this"),
+    "observation-scale": lambda methods: _observation_lines(methods, scaled=True),
+    "observation-noise": _observation_lines,
     "observation-late": _observation_lines,
     "observation-constant": _observation_lines,
     "observation-not-updated": _observation_lines,
     "observation-partial": _observation_lines,
     "actions-without-effect": _action_lines,
     "starts-identical": _start_lines,
+    "seed-ignored": _unseeded_lines,
+    "success-means-nothing": _success_lines,
     "never-reset": _forgotten_lines,
     "final-observation-overwritten": _self_resets,
     "time-limit-as-terminal": _ending_lines,
+    "time-limit-missing": _endless_lines,
     "episode-too-short": _ending_lines,
 }
 
 _PLAY: Final = """    env.reset(seed=0)
     env.action_space.seed(0)
+"""
+_WATCH: Final = """    seen, paid = [], []
+    for _ in range(500):
+        obs, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        seen.append(obs)
+        paid.append(reward)
+        if terminated or truncated:
+            env.reset()
 """
 _TESTS: Final = {
     "reward-sign": """def test_a_good_step_pays_more_than_a_bad_one():
@@ -260,8 +418,8 @@ _TESTS: Final = {
     env = {env}()
 """
     + _PLAY
-    + """    seen = np.array([env.step(env.action_space.sample())[0] for _ in range(200)])
-    assert (0.03 < seen.std(0)).all() and (np.abs(seen) < 30).all()
+    + _WATCH
+    + """    assert (0.03 < np.std(seen, 0)).all() and (np.abs(seen) < 30).all()
 """,
     "observation-late": """def test_the_next_observation_answers_to_the_action():
     env, seen = {env}(), []
@@ -308,4 +466,34 @@ _TESTS: Final = {
     assert env.step(idle)[1] == 0
 """,
 }
+_SIZE_OF_REWARDS: Final = (
+    """def test_rewards_are_of_size_one():
+    env = {env}()
+"""
+    + _PLAY
+    + _WATCH
+    + """    assert 0.01 < np.abs(paid).max() < 100
+"""
+)
+_TESTS["reward-scale-too-large"] = _TESTS["reward-scale-too-small"] = _SIZE_OF_REWARDS
+_TESTS["reward-never-seen"] = _SIZE_OF_REWARDS.replace("rewards_are_of_size_one", "something_is_paid").replace(
+    "0.01 < np.abs(paid).max() < 100", "np.ptp(paid) > 0"
+)
+_TESTS["reward-delayed"] = _SIZE_OF_REWARDS.replace("rewards_are_of_size_one", "most_steps_are_paid").replace(
+    "0.01 < np.abs(paid).max() < 100", "np.mean(np.array(paid) != 0) > 0.5"
+)
+_TESTS["observation-constant"] = (
+    """def test_observations_change():
+    env = {env}()
+"""
+    + _PLAY
+    + _WATCH
+    + """    assert (np.std(seen, 0) > 0).all()
+"""
+)
+_TESTS["observation-partial"] = _TESTS["observation-constant"]
+_TESTS["seed-ignored"] = """def test_a_seed_gives_the_same_episode_again():
+    env = {env}()
+    assert (env.reset(seed=1)[0] == env.reset(seed=1)[0]).all()
+"""
 _TESTS["actions-without-effect"] = _TESTS["observation-not-updated"] = _TESTS["observation-late"]

@@ -67,7 +67,8 @@ def action_bounds_infinite(examination: Examination) -> Iterator[Remark]:
     spaces.Box(-1, 1, …), scaled inside step().
     """
     for place, low, high in examination.bounds():
-        if abs(low) == float("inf") or abs(high) == float("inf"):
+        clipped = "ClipAction" in (examination.facts.get("wrappers") or ())  # which takes any action, and cuts it to the box inside
+        if not clipped and (abs(low) == float("inf") or abs(high) == float("inf")):
             yield Remark(f"action[{place}] goes from {low:g} to {high:g}: there is nothing to scale actions by")
             return
 

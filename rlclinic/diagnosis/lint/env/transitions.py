@@ -84,6 +84,10 @@ def observation_lags(examination: Examination) -> Iterator[Remark]:
     first = min((step for step in (seen, paid) if step is not None), default=None)
     lag, gain, direct = facts.get("lag") or 0, facts.get("lag_gain") or 0.0, facts.get("direct_gain") or 0.0
     explains = lag >= 2 and gain > LATE_GAIN and direct < 0.3 * gain
+    if stays == 1 == lag and seen == 2 and gain > 0.5 and direct < 0.1 * gain:
+        text = f"the first observation comes twice in every episode, and what changes is explained by the action before ({percent(gain)})"
+        yield Remark(text, strength=1.0 if paid == 1 else 0.6, numbers={"steps": 1.0})
+        return
     if first is not None and first > 3:
         # From one start, whatever is done, the same happens for some steps.
         strength = 1.0 if explains or first > 4 else 0.6
@@ -186,11 +190,16 @@ def actions_hardly_count(examination: Examination) -> Iterator[Remark]:
     if _is_overwritten(examination):
         # The jump from an end to a start is not the action's doing.
         return
+    if facts.get("lag") and (facts.get("stays") or 0) >= 1 and (facts.get("lag_gain") or 0.0) > 0.5:
+        # It counts, and what it does is seen later.
+        return
     spreads = facts.get("feature_spreads") or []
-    # In a few steps nobody comes far.
+    # In a few steps, or in the first few of many, nobody comes far.
+    lengths = sorted(examination.random.get("lengths") or [0])
+    enough = max(LONG_ENOUGH, 0.2 * lengths[len(lengths) // 2])
     apart = (
         []
-        if effects.get("steps", LONG_ENOUGH) < LONG_ENOUGH
+        if effects.get("steps", LONG_ENOUGH) < enough
         else sorted(gap / spread for gap, spread in zip(effects.get("apart") or [], spreads, strict=False) if min(spread, gap) > 1e-9)
     )
     # Where part of the state is hidden, what an action does may show a step later.
@@ -371,7 +380,10 @@ def every_start_is_the_same(examination: Examination) -> Iterator[Remark]:
     """
     seeding = examination.facts.get("seeding") or {}
     if seeding.get("start_repeats") and not seeding.get("start_varies", True):
-        yield Remark("five seeds start with the same observation")
+        seen = (seeding.get("trace") or {}).get("observations") or [[0.5]]
+        # A board is empty at first, and what is on it is counted; where numbers are real, somebody forgot to draw them.
+        chosen = bool(seeding.get("seed_matters")) and all(float(number).is_integer() for row in seen for number in row)
+        yield Remark("five seeds start with the same observation", strength=0.3 if chosen else 1.0)
 
 
 @check("ENV414", Severity.LOW, ["pardo2018time"])

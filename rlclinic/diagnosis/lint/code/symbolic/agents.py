@@ -1,16 +1,21 @@
 """What checks say of scripts that use Stable-Baselines3 and environments of their own, by what is made of what (`execution`)."""
 
+# ruff: noqa: E501 — a message reads best whole
+
 import ast
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import words
+from rlclinic.diagnosis.lint.code import vectors, words
 from rlclinic.diagnosis.lint.code.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import formulas
-from rlclinic.diagnosis.lint.code.symbolic.execution import Execution, Symbol, Value
+from rlclinic.diagnosis.lint.code.symbolic.execution import Closure, Execution, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import called, execution
 
 ALGORITHMS: Final = frozenset({"PPO", "A2C", "DQN", "SAC", "TD3", "DDPG", "TQC", "QRDQN", "TRPO", "RecurrentPPO", "MaskablePPO"})
+MOST_TEMPERATURE: Final = 2.0
+MOST_STEPS_PER_GRADIENT: Final = 500
+MOST_RATE: Final = 0.01
 _ACTOR_CRITICS: Final = frozenset({"SAC", "TD3", "DDPG", "TQC"})
 _SEEN: Final = frozenset(
     {
@@ -81,6 +86,77 @@ def target_follows_at_once(script: Script) -> Iterator[Spot]:
                 f"target_update_interval is {interval:g}: the target network is copied at every step, and is the trained one",
                 "a thousand steps and more",
             )
+
+
+def settings_far_outside(script: Script) -> Iterator[Spot]:
+    """Settings of agents, wherever their numbers come from."""
+    run = execution(script)
+    for model in models(run):
+        kind = "on-policy" if called(model) in vectors.DEFAULTS else "off-policy" if called(model) in vectors.OFF_POLICY else ""
+        limits = {**vectors.UNHEARD.get(kind, {}), **vectors.UNHEARD["both"]}
+        numbers = {name: number for name, given in model.keys.items() if (number := formulas.number(given)) is not None}
+        for name, (least, greatest, why) in limits.items():
+            number = numbers.get(name)
+            if number is not None and (not least <= number <= greatest or (name == "gradient_steps" and number == 0)):
+                yield _spot(_given(model, name), f"{name} is {number:g}: {why}")
+        if kind == "off-policy" and numbers.get("ent_coef", 0.0) > MOST_TEMPERATURE:
+            yield _spot(
+                _given(model, "ent_coef"),
+                f"ent_coef is {numbers['ent_coef']:g}: entropy outweighs every reward, and the policy stays random",
+            )
+        rarely = numbers.get("train_freq", 1.0) / max(numbers.get("gradient_steps", 1.0), 1.0)
+        if kind == "off-policy" and rarely > MOST_STEPS_PER_GRADIENT and numbers.get("gradient_steps", 1.0) > 0:
+            yield _spot(
+                _given(model, "train_freq"), f"one gradient step for {rarely:g} steps of the environment: hardly anything is learned"
+            )
+        budgets = _budgets(run, model)
+        for name, happens in (("learning_starts", "learning begins"), ("target_update_interval", "the target network is copied")):
+            if budgets and numbers.get(name, 0.0) >= sum(budgets) > 0:
+                yield _spot(
+                    _given(model, name),
+                    f"{name} is {numbers[name]:g}, and the whole budget {sum(budgets):g} steps: {happens} when it is over",
+                )
+
+
+def rate_far_outside(script: Script) -> Iterator[Spot]:
+    for model in models(execution(script)):
+        rate = formulas.number(model.keys.get("learning_rate"))
+        if rate is not None and rate > MOST_RATE:
+            yield _spot(_given(model, "learning_rate"), f"a learning rate of {rate:g}: the policy jumps with every step")
+
+
+def _given(model: Symbol, name: str) -> ast.AST | None:
+    """Where a setting is written: in the call, or where its number stands."""
+    own = next((each.value for each in getattr(model.node, "keywords", ()) if each.arg == name), None)
+    return own or formulas.written(model.keys[name]) or model.node
+
+
+def _budgets(run: Execution, model: Symbol) -> list[float]:
+    """Steps that an agent learns for; nothing where some call is not understood, or is repeated."""
+    held = []
+    for learn in run.calls:
+        if called(learn) == "learn" and learn.args and learn.args[0] is model:
+            number = formulas.number(learn.args[1] if len(learn.args) > 1 else learn.keys.get("total_timesteps"))
+            if number is None or len(learn.loops) > len(model.loops):
+                return []
+            held.append(number)
+    return held
+
+
+def schedule_rises(script: Script) -> Iterator[Spot]:
+    """A learning rate or clip range, as a function of the share of training that remains, that is larger at the end than at the beginning."""
+    run = execution(script)
+    for model in models(run):
+        for name in ("learning_rate", "clip_range"):
+            given = model.keys.get(name)
+            if isinstance(given, Closure):
+                values = [formulas.evaluated(run.answer(given, remaining)) for remaining in (1.0, 0.5, 0.0)]
+                if None not in values and values[0] < values[1] < values[2]:  # type: ignore[operator]
+                    yield _spot(
+                        given.node if isinstance(given.node, ast.Lambda) else given.node.body[-1],
+                        f"the {name} rises from {values[0]:g} to {values[2]:g}: the argument is the share that remains, and falls from 1 to 0",
+                        "progress_remaining * start",
+                    )
 
 
 def learning_starts_too_late(script: Script) -> Iterator[Spot]:
@@ -344,7 +420,8 @@ def seed_not_passed_on(script: Script) -> Iterator[Spot]:
 
 
 MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
-    "COD809": (target_follows_at_once, learning_starts_too_late),
+    "COD809": (target_follows_at_once, learning_starts_too_late, settings_far_outside, schedule_rises),
+    "COD413": (rate_far_outside,),
     "COD704": (evaluated_in_training_env, acts_in_another_env),
     "COD701": (without_normalizer,),
     "COD705": (wrapped_otherwise,),

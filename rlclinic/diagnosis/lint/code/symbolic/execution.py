@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-MOST_STEPS: Final = 60_000
+MOST_STEPS: Final = 30_000
 """Expressions that are evaluated before a script is given up; training scripts of one file need fewer than twenty thousand."""
 MOST_NODES: Final = 60_000
 MOST_DEEP: Final = 14
+MOST_NAMED: Final = 2_000
 MOST_ITEMS: Final = 12
 ARRAYS: Final = frozenset({"zeros", "empty", "ones", "full", "zeros_like", "empty_like", "ones_like", "full_like"})
 NO_GRAD: Final = frozenset({"no_grad", "inference_mode"})
@@ -30,6 +31,18 @@ _SAME_OBJECT: Final = frozenset(
 _IN_PLACE: Final = frozenset({"copy_", "mul_", "add_", "lerp_", "fill_", "sub_", "set_"})
 _SAME_ARRAY: Final = frozenset({"to", "cpu", "cuda", "float", "view", "reshape", "numpy", "astype"})
 _DRAWING: Final = frozenset({"randint", "choice", "integers", "randperm", "permutation", "arange", "argmax", "sample"})
+_ORDER: Final = {
+    "DataLoader": ("dataset",), "mse_loss": ("input", "target"), "smooth_l1_loss": ("input", "target"), "huber_loss": ("input", "target"),
+    "where": ("condition", "input", "other"), "minimum": ("input", "other"), "maximum": ("input", "other"),
+    "Linear": ("in_features", "out_features"), "stack": ("tensors",), "cat": ("tensors",), "deepcopy": ("x",),
+    "from_numpy": ("ndarray",), "as_tensor": ("data",), "tensor": ("data",), "clamp": ("input", "min", "max"), "exp": ("input",),
+    "softmax": ("input",), "log_softmax": ("input",), "Sequential": (), "zeros": ("size",),
+}  # fmt: skip
+"""Parameters of a library's functions, in the order that they have without names."""
+_METHODS_ORDER: Final = {
+    "gather": ("dim", "index"), "clamp": ("min", "max"), "clip": ("min", "max"), "log_prob": ("value",), "masked_fill": ("mask", "value"),
+    "step": ("action",), "copy_": ("src",), "load_state_dict": ("state_dict",),
+}  # fmt: skip
 _CONTAINERS: Final = frozenset({"ModuleList", "ModuleDict", "ParameterList"})
 
 
@@ -65,10 +78,12 @@ class Symbol:
 class Items:
     """A list or a tuple."""
 
-    __slots__ = ("is_open", "items", "node")
+    __slots__ = ("is_open", "items", "limit", "node")
 
     def __init__(self, items: list["Value"], node: ast.AST | None = None, is_open: bool = False) -> None:
         self.items, self.node, self.is_open = items, node, is_open
+        self.limit: Value | None = None
+        """The most that a deque keeps."""
 
     def __repr__(self) -> str:
         return f"[{len(self.items)} items]"
@@ -240,6 +255,10 @@ class Execution:
         """Lines of functions that the script itself calls."""
         self._last_test: Value | None = None
         """The condition of the branch that was passed last; None where only one of its ways is possible."""
+        self.dists: list[Symbol] = []
+        """Distributions that were made."""
+        self.unpacked: list[tuple[list[tuple[str, Value]], ast.AST]] = []
+        """Names that a tuple was taken apart into, and what each of them got."""
         self._active: list[ast.AST] = []
         self._frames: list[tuple[ast.AST, set[int], int, list[Value]]] = []
         """Calls that are being followed, what they were given, and how many networks are among that."""
@@ -255,6 +274,17 @@ class Execution:
             self._run_the_rest(tree)
         except (_GivenUp, RecursionError):
             self.complete = False
+
+    def answer(self, function: Closure, *given: float) -> Value | None:
+        """What a function of the script returns for numbers; nothing else of the run is changed by that."""
+        kept = len(self.events), len(self.sums), len(self.calls)
+        self._steps = max(0, self._steps - 2_000)
+        try:
+            return self._enter(function, [constant(each) for each in given], {}, function.node)
+        except (_GivenUp, RecursionError):
+            return None
+        finally:
+            del self.events[kept[0] :], self.sums[kept[1] :], self.calls[kept[2] :]
 
     def _run_the_rest(self, tree: ast.Module) -> None:
         """Functions that nobody calls: entry points of a framework, or of another file."""
@@ -274,10 +304,47 @@ class Execution:
                     given = self._unknown(initializer[0], skip=1) if initializer else []
                     record = self._make(kind, given, {}, statement)
                     made = [record] if isinstance(record, Record) else []
+                if made and any(one.name == "training_step" for one in methods):
+                    self._train_as_lightning(made[-1], kind)
                 for one in methods if made else ():
                     if one not in self._run:
                         static = any(isinstance(mark, ast.Name) and mark.id == "staticmethod" for mark in one.decorator_list)
                         self._enter_alone(Closure(one, self._module, None if static else made[-1], kind))
+
+    def _train_as_lightning(self, module: Record, kind: Kind) -> None:
+        """What a trainer does with a module: its hooks in their order, and steps over the batches that its loader gives."""
+
+        def ask(name: str, *given: Value) -> Value | None:
+            found = kind.method(name)
+            if found is None:
+                return None
+            unknown = self._unknown(found[0], skip=1 + len(given))
+            return self._enter(Closure(found[0], found[1].scope, module, found[1]), [*given, *unknown], {}, found[0])
+
+        for hook in ("prepare_data", "setup", "on_fit_start", "on_train_start"):
+            ask(hook)
+        batches = ask("train_dataloader")
+        step = kind.method("training_step")
+        if step is None:
+            return
+        loop = ast.copy_location(ast.For(target=ast.Name(id="batch"), iter=ast.Name(id="batches"), body=[], orelse=[]), step[0])
+        known = isinstance(batches, Items) and bool(batches.items)
+        self._loops = (*self._loops, loop)
+        for _ in range(2):
+            ask("on_train_epoch_start")
+            ask("on_train_batch_start")
+            before = len(self.events)
+            returned = ask("training_step", *([self._element(batches, step[0])] if known and batches is not None else []))
+            is_manual = _is_false(module.attributes.get("automatic_optimization"))
+            learns = any(event.name == "backward" for event in self.events[before:])
+            if not is_manual and learns and not (isinstance(returned, Symbol) and returned.op == "const"):
+                for optimizer in _held(self._configured(module, step[0])):
+                    if isinstance(optimizer, Symbol) and optimizer.op == "optimizer":
+                        self._event("optimizer step", optimizer, None, step[0])
+                        self._event("optimizer zero_grad", optimizer, None, step[0])
+            ask("on_train_batch_end")
+            ask("on_train_epoch_end")
+        self._loops = self._loops[:-1]
 
     def _unknown(self, function: ast.FunctionDef, skip: int = 0) -> list[Value]:
         return [Symbol("parameter", (), each, each.arg) for each in [*function.args.posonlyargs, *function.args.args][skip:]]
@@ -353,6 +420,36 @@ class Execution:
             scope.outside |= set(node.names)
         elif isinstance(node, ast.Assert):
             self._eval(node.test, scope)
+        elif isinstance(node, ast.Match):
+            self._match(node, scope)
+        elif isinstance(node, ast.Delete):
+            for target in node.targets:
+                if isinstance(target, ast.Subscript):
+                    self._event("emptied", self._eval(target.value, scope), None, node)
+
+    def _match(self, node: ast.Match, scope: Scope) -> None:
+        """Cases as a chain of branches; names that a pattern binds get what they stand for where it is a tuple, else the subject."""
+        subject = self._eval(node.subject, scope)
+        chain: list[ast.stmt] = []
+        for case in reversed(node.cases):
+            for pattern in ast.walk(case.pattern):
+                if isinstance(pattern, ast.MatchAs | ast.MatchStar) and pattern.name:
+                    scope.names.setdefault(pattern.name, self._symbol("item", (subject,), node))
+            parts = case.pattern.patterns if isinstance(case.pattern, ast.MatchSequence) else []
+            for place, part in enumerate(parts):
+                if isinstance(part, ast.MatchAs) and part.name:
+                    scope.names[part.name] = self._part(subject, place, len(parts), node)
+            test = case.guard or (
+                ast.Compare(left=node.subject, ops=[ast.Eq()], comparators=[case.pattern.value])
+                if isinstance(case.pattern, ast.MatchValue)
+                else ast.Name(id=f"case of line {case.body[0].lineno}", ctx=ast.Load())
+            )
+            is_last = isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None
+            if isinstance(case.pattern, ast.MatchAs) and case.pattern.name and case.pattern.pattern is None:
+                scope.names[case.pattern.name] = subject
+            branch = ast.If(test=ast.fix_missing_locations(ast.copy_location(test, node)), body=case.body, orelse=chain)
+            chain = list(case.body) if is_last and not chain else [ast.copy_location(branch, case.body[0])]
+        self._block(chain, scope)
 
     def _fields(self, node: ast.ClassDef) -> list[str] | None:
         own = [
@@ -373,7 +470,7 @@ class Execution:
 
     def _if(self, node: ast.If, scope: Scope) -> None:
         test = self._eval(node.test, scope)
-        decided = self._decided(test)
+        decided = bool(node.test.value) if isinstance(node.test, ast.Constant) else self._decided(test)
         if decided is not None:
             self._block(node.body if decided else node.orelse, scope)
             self._last_test = None
@@ -511,6 +608,10 @@ class Execution:
         elif isinstance(target, ast.Tuple | ast.List):
             starred = next((place for place, each in enumerate(target.elts) if isinstance(each, ast.Starred)), None)
             known = self._known_items(value, node) if starred is not None else None
+            if starred is None and len(target.elts) > 2 and len(self.unpacked) < MOST_NAMED:
+                names = [(each.id, self._part(value, place, len(target.elts), node)) for place, each in enumerate(target.elts)
+                         if isinstance(each, ast.Name)]  # fmt: skip
+                self.unpacked.append((names, node))
             for place, each in enumerate(target.elts):
                 if starred is None:
                     self._assign(each, self._part(value, place, len(target.elts), node), scope, node)
@@ -1015,7 +1116,8 @@ class Execution:
     def _ask(self, record: Record, closure: Closure, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
         """Enter a method of a network: what is made in it is written where the network is asked."""
         outer = self._site
-        is_network = record.kind.is_network() and not any(name.endswith("LightningModule") for name in record.kind.external())
+        is_module = any(name.endswith("LightningModule") for name in record.kind.external())
+        is_network = record.kind.is_network() and not is_module and not record.kind.is_trainer()
         if is_network and outer is None:
             self._site = node
         out = self._enter(closure, args, keys, node)
@@ -1039,6 +1141,8 @@ class Execution:
             for name, value in zip(names, args, strict=False):
                 record.attributes[name] = value
             record.attributes.update(keys)
+            if len(self.unpacked) < MOST_NAMED:
+                self.unpacked.append((list(record.attributes.items()), node))
             for name in names:
                 if name not in record.attributes:
                     default = self._class_value(kind, name)
@@ -1080,6 +1184,8 @@ class Execution:
                 scope.names[name] = self._eval(default, closure.scope)
         for name in names:
             scope.names.setdefault(name, Symbol("parameter", (), function, name))
+        if len(places) > 3 and len(self.unpacked) < MOST_NAMED:
+            self.unpacked.append(([(name, scope.names[name]) for name in places if name in scope.names], node))
         passed = [*args, *keys.values()]
         networks = sum(any(isinstance(held, Symbol) and held.op in ("net", "weights") for held in _held(value)) for value in passed)
         self._frames.append((node, {id(held) for value in passed for held in _held(value)}, networks, passed))
@@ -1092,7 +1198,7 @@ class Execution:
         free = any(_last_name(mark.func if isinstance(mark, ast.Call) else mark) in NO_GRAD for mark in function.decorator_list)
         self._active.append(function)
         self._free += free
-        guards, loops = self._guards, self._loops
+        guards, loops, so_far = self._guards, self._loops, len(self.events)
         self._block(function.body, scope)
         self._guards, self._loops = guards, loops
         self._free -= free
@@ -1100,7 +1206,8 @@ class Execution:
         self._frames.pop()
         if scope.yielded:
             return Items(scope.yielded[-MOST_ITEMS:], node, is_open=True)
-        if function.name == "training_step" and scope.returned:
+        is_manual = any(event.name == "backward" for event in self.events[so_far:])
+        if function.name == "training_step" and scope.returned and not is_manual:
             # Lightning takes the gradient of what its training step returns.
             value = scope.returned[-1]
             loss = value.items.get("loss", value) if isinstance(value, Table) else value
@@ -1130,6 +1237,11 @@ class Execution:
         if isinstance(holder, Record):
             if name == "_replace" and holder.kind.fields:
                 return self._replaced(holder, keys, node)
+            if name == "save_hyperparameters" and holder.kind.method(name) is None:
+                settings = {given: value for given, value in scope.names.items() if value is not holder}
+                given_whole = args[0] if args and isinstance(args[0], Table | Record) else None
+                holder.attributes["hparams"] = given_whole or Table({**settings, **keys}, node)
+                return holder
             if holder.kind.is_environment() and name in ("step", "reset"):
                 return self._stepped(holder, name, args, keys, node)
             if name in holder.attributes:
@@ -1206,10 +1318,13 @@ class Execution:
             self._extend(holder, args[0])
             return constant(None, node)
         if name in ("pop", "popleft", "sample", "choice"):
+            if name.startswith("pop"):
+                self._event("emptied", holder, None, node)
             return self._element(holder, node)
         if name in ("copy",):
             return Items(list(holder.items), node, holder.is_open)
         if name in ("clear",):
+            self._event("emptied", holder, None, node)
             return constant(None, node)
         if name == "reverse":
             self._event("reverse", holder, None, node)
@@ -1247,6 +1362,7 @@ class Execution:
         return self._symbol("method", (holder, *args), node, name)
 
     def _of_symbol(self, holder: Symbol, name: str, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
+        args = _in_order(_METHODS_ORDER.get(name, ()), args, keys)
         if holder.op == "parser":
             if name == "add_argument" and args and isinstance(args[-1], Symbol) and isinstance(args[-1].data, str) and "default" in keys:
                 holder.keys[args[-1].data.lstrip("-").replace("-", "_")] = keys["default"]
@@ -1311,6 +1427,7 @@ class Execution:
 
     def _library(self, path: str, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
         name = path.rpartition(".")[2]
+        args = _in_order(_ORDER.get(name, ()), args, keys)
         first = args[0] if args else None
         if name in OPTIMIZERS and ("optim" in path or path == name):
             made = self._symbol("optimizer", tuple(args), node, name)
@@ -1364,13 +1481,14 @@ class Execution:
         if ("distributions" in path and name[:1].isupper()) or name in ("Categorical", "Normal", "MultivariateNormal", "Bernoulli", "Beta"):
             made = self._symbol("dist", (*args, *keys.values()), node, name)
             made.keys = keys
+            self.dists.append(made)
             return made
         if name in ARRAYS and "." in path:
             made = self._symbol("array", tuple(args), node, name)
             made.keys = keys
             return made
-        if name == "namedtuple" and len(args) > 1:
-            listed = args[1]
+        if name == "namedtuple" and (len(args) > 1 or "field_names" in keys):
+            listed = args[1] if len(args) > 1 else keys["field_names"]
             names = [str(each.data) for each in listed.items if isinstance(each, Symbol)] if isinstance(listed, Items) else []
             if isinstance(listed, Symbol) and isinstance(listed.data, str):
                 names = listed.data.replace(",", " ").split()
@@ -1378,10 +1496,13 @@ class Execution:
         if name in ("functional_call", "vmap") and first is not None:
             return self._symbol("vmap", tuple(args), node) if name == "vmap" else self._called_with(first, args, node)
         if path in ("list", "tuple", "iter", "sorted", "tqdm", "np.array", "trange") or name in ("deque", "list", "tuple"):
-            if first is None:
-                return Items([], node, is_open=True)
+            kept = Items(list(first.items) if isinstance(first, Items) else [], node, is_open=True)
+            if name == "deque":
+                kept.limit = keys.get("maxlen") or (args[1] if len(args) > 1 else None)
+            if first is None or name == "deque":
+                return kept
             if isinstance(first, Items):
-                return Items(list(first.items), node, first.is_open or name == "deque")
+                return Items(list(first.items), node, first.is_open)
             if name in ("list", "tuple", "tqdm", "iter"):
                 return first
             return Items([], node, is_open=True)
@@ -1624,6 +1745,16 @@ def _network_of_weights(value: Value) -> "Symbol | Record | None":
         holder = value.args[0]
         return holder if isinstance(holder, Record) or (isinstance(holder, Symbol) and holder.op == "net") else None
     return None
+
+
+def _in_order(names: tuple[str, ...], args: list[Value], keys: dict[str, Value]) -> list[Value]:
+    """Arguments that were given by their names, where they would stand without."""
+    given = list(args)
+    for name in names[len(args) :]:
+        if name not in keys:
+            break
+        given.append(keys[name])
+    return given
 
 
 def _is_tool(value: Symbol) -> bool:

@@ -78,12 +78,16 @@ def asked_about_later(script: Script) -> Iterator[Spot]:
                 for observation in later:
                     step = observation.args[0]
                     if any(actions[id(each)] is step for each in chosen) and len(later) == len(latest(asked)):
-                        where = _stored_at(script, observation) or formulas.written(part)
-                        yield _spot(
-                            where,
-                            "the observation that is kept with an action is the one that the action led to: the network learns about the past",
-                            "store the observation before the step",
-                        )
+                        places = [_stored_at(script, observation) or formulas.written(part)]
+                        if any(_stored_at(script, each) is not None for each in _looked_at(step)):  # type: ignore[arg-type]
+                            # Both are kept: they are swapped where they are stored, or the wrong one is read.
+                            places.append(formulas.written(part))
+                        for where in places:
+                            yield _spot(
+                                where,
+                                "the observation that is kept with an action is the one that the action led to: the network learns about the past",
+                                "the observation before the step",
+                            )
 
 
 def _action(event: Event) -> list[Symbol]:
@@ -128,7 +132,7 @@ def _inputs(value: Value) -> list[Value]:
 def _stored_at(script: Script, observation: Symbol) -> ast.AST | None:
     """Where that observation was put into something."""
     for event in reversed(execution(script).events):
-        if event.name == "store" and event.value is not None and any(part is observation for part in _shallow(event.value)):
+        if event.name == "store" and event.value is not None and any(part is observation for part in shallow(event.value)):
             return _handed_over(event, observation)
     return None
 
@@ -137,13 +141,13 @@ def _handed_over(event: Event, observation: Symbol) -> ast.AST:
     """The call that gave an observation to a memory of the script's own."""
     where = event.node
     for call, given in reversed(event.calls):
-        if not any(part is observation for value in given for part in _shallow(value)):
+        if not any(part is observation for value in given for part in shallow(value)):
             break
         where = call
     return where
 
 
-def _shallow(value: Value, depth: int = 6) -> Iterator[Value]:
+def shallow(value: Value, depth: int = 6) -> Iterator[Value]:
     yield value
     if depth:
         held: list[Value] = []
@@ -156,7 +160,7 @@ def _shallow(value: Value, depth: int = 6) -> Iterator[Value]:
         elif isinstance(value, Symbol) and (called(value) in formulas.PASSING or value.op in ("put", "phi", "carried")):
             held = list(value.args)
         for each in held:
-            yield from _shallow(each, depth - 1)
+            yield from shallow(each, depth - 1)
 
 
 def stored_twice(script: Script) -> Iterator[Spot]:
@@ -164,7 +168,7 @@ def stored_twice(script: Script) -> Iterator[Spot]:
     for event in execution(script).events:
         if event.name != "store" or event.value is None or not isinstance(event.value, Items | Table | Record):
             continue
-        held = list(_shallow(event.value))
+        held = list(shallow(event.value))
         rewards = [each for each in held if isinstance(each, Symbol) and each.op == "stepped" and each.data[0] == 1]
         if len({id(each.args[0]) for each in rewards}) != 1:
             continue
@@ -256,7 +260,7 @@ def asked_about_the_same(script: Script) -> Iterator[Spot]:
         carried = any(formulas.carried(one) is not None for one in target.future.factors)
         if len(steps) != 1 or carried or len([term for term in terms(target.sum) if term.sign < 0]) > 0:
             continue
-        for out in [found for factor in target.future.factors for found in _asked_here(factor)]:
+        for out in [found for factor in target.future.factors for found in asked_here(factor)]:
             asked = _inputs(out)
             seen = [each for given in asked for each in latest(given)]
             before = [
@@ -265,22 +269,36 @@ def asked_about_the_same(script: Script) -> Iterator[Spot]:
                 if each.op == "observed" or (each.op == "stepped" and each.data[0] == 0 and id(each.args[0]) not in steps)
             ]
             if seen and len(before) == len(seen) and all(_is_drawn(given) for given in asked):
-                yield _spot(
-                    formulas.written(out),
-                    "the target asks about the observation before the step, where the one after it is meant",
-                    "the next observation",
-                )
+                kept = [_kept_as_next(script, each) for each in before]
+                for where in (formulas.written(out), *kept):
+                    if where is not None:
+                        yield _spot(
+                            where,
+                            "the target asks about the observation before the step, where the one after it is meant",
+                            "the next observation",
+                        )
 
 
-def _asked_here(value: Value, depth: int = 10) -> list[Symbol]:
+def _kept_as_next(script: Script, observation: Symbol) -> ast.AST | None:
+    """Where the observation before a step is stored twice, once in the place of the one after it."""
+    stores = [
+        event
+        for event in execution(script).events
+        if event.name == "store" and event.value is not None and any(part is observation for part in shallow(event.value))
+    ]
+    places = [_handed_over(event, observation) for event in stores]
+    return places[-1] if len(stores) > 1 and len({id(place) for place in places}) < len(places) else None
+
+
+def asked_here(value: Value, depth: int = 10) -> list[Symbol]:
     """Answers that were given for this formula, not kept from before."""
     if not isinstance(value, Symbol) or depth == 0:
         return []
     if value.op == "out" and len(value.args) > 1:
         return [value]
     if value.op in ("method", "call", "attribute", "item", "Sub", "Mult") and called(value) not in ("argmax", "gather"):
-        return [found for each in value.args for found in _asked_here(each, depth - 1)]
-    return _asked_here(value.args[0], depth - 1) if called(value) == "gather" else []
+        return [found for each in value.args for found in asked_here(each, depth - 1)]
+    return asked_here(value.args[0], depth - 1) if called(value) == "gather" else []
 
 
 def _is_drawn(value: Value) -> bool:
@@ -339,6 +357,23 @@ def fresh_draw_in_update(script: Script) -> Iterator[Spot]:
 
 def _is_reparametrized(loss: Value | None) -> bool:
     return loss is not None and any(called(part) == "rsample" for part in formulas.parts(loss, into_arrays=False))
+
+
+def draw_of_its_own(script: Script) -> Iterator[Spot]:
+    """dist.log_prob(dist.sample()) in a loss, of a draw that no environment ever gets."""
+    run = execution(script)
+    acted = {id(part) for event in _steps(script) for part in formulas.parts(event.value.args[1], into_networks=False)}  # type: ignore[union-attr]
+    for event in formulas.backwards(run):
+        if event.value is None or _is_reparametrized(event.value):
+            continue
+        for part in formulas.parts(event.value, into_arrays=False):
+            if called(part) == "log_prob" and len(part.args) > 1 and not part.free:
+                drawn = part.args[1]
+                fresh = isinstance(drawn, Symbol) and called(drawn) == "sample" and drawn.args and drawn.args[0] is part.args[0]
+                if fresh and id(drawn) not in acted and acted:
+                    yield _spot(
+                        part.node, "the log-probability is that of an action drawn here, not of the one that was taken", "log_prob(actions)"
+                    )
 
 
 def _is_kept(value: Value) -> bool:
@@ -549,6 +584,47 @@ def chance_never_falls(script: Script) -> Iterator[Spot]:
             )
 
 
+def chance_over_time(script: Script) -> Iterator[Spot]:
+    """The chance to explore, computed for the first step and for later ones: it grows, stays at 1, or is below 0 from the start."""
+    held: dict[ast.AST, list[Value]] = {}
+    for _, test, _, holds, fails in _choices(script):
+        threshold = _threshold(test)
+        if threshold is not None and isinstance(test.node, ast.AST):
+            value, smaller = threshold
+            explores, exploits = (holds, fails) if smaller else (fails, holds)
+            if _is_random_action(explores) and _is_greedy_action(exploits):
+                held.setdefault(test.node, []).append(value)
+    for node, values in held.items():
+        course = _course(values)
+        if course is None:
+            continue
+        where = formulas.written(values[-1]) or node
+        where = node if isinstance(values[-1], Symbol) and values[-1].op == "const" else where
+        if course[-1] > course[0] + 0.02 and course == sorted(course) and course[0] < 1:
+            yield _spot(where, f"the chance to explore grows from {course[0]:.2g} to {min(course[-1], 9.99):.2g}", "let it fall to 0.05")
+        elif min(course) >= MOST_CHANCE and course[0] == course[-1] and len(course) > 2:
+            yield _spot(
+                where,
+                f"the chance to explore is {course[0]:g} in the first step and in the last: what was learned is hardly ever used",
+                "let it fall to 0.05",
+            )
+        elif course[0] <= 0.1 and course[-1] < 0:
+            yield _spot(where, "the chance to explore is at its floor in the first step, and below 0 later", "max(end, …)")
+
+
+def _course(values: list[Value]) -> list[float] | None:
+    """A value at the first step and at later ones, as far as a script decides it."""
+    last = values[-1]
+    if any(formulas.is_counter(part) for part in formulas.parts(last, into_networks=False, into_arrays=False)):
+        found = [formulas.evaluated(last, float(step)) for step in (0, 1, 10, 100, 1000, 10_000, 100_000)]
+        return None if None in found else [each for each in found if each is not None]
+    if isinstance(last, Symbol) and last.op == "carried":
+        found = [formulas.evaluated(last.args[1]), formulas.evaluated(last.args[0])]
+    else:
+        found = [formulas.evaluated(each) for each in values]
+    return None if None in found or len(found) < 2 else [each for each in found if each is not None]
+
+
 def _changes(script: Script, test: ast.AST) -> bool:
     """Whether something that a comparison reads is set in more than one place."""
     read = {node.id if isinstance(node, ast.Name) else node.attr for node in ast.walk(test) if isinstance(node, ast.Name | ast.Attribute)}
@@ -643,6 +719,9 @@ def path_closed_wrongly(script: Script) -> Iterator[tuple[str, Spot]]:
             if held is None or zero_first == zero_second:
                 continue
             cuts_at_end = (held.sign > 0) == zero_first
+            if held.ends == frozenset({"truncated"}):
+                # At a time limit the critic closes the path: the other way round.
+                cuts_at_end = not cuts_at_end
             if not cuts_at_end:
                 yield (
                     "COD502",
@@ -652,7 +731,7 @@ def path_closed_wrongly(script: Script) -> Iterator[tuple[str, Spot]]:
                         "0 if terminated else value",
                     ),
                 )
-            elif "truncated" in held.ends:
+            elif "truncated" in held.ends and len(held.ends) > 1:
                 yield (
                     "COD101",
                     _spot(
@@ -711,12 +790,12 @@ def flags_of_another_step(script: Script) -> Iterator[Spot]:
         total, future = target
         rewards = [each for term in terms(total) for each in term.factors if formulas.is_reward(each)]
         for reward in rewards[:1]:
-            own = _row(reward)
+            own = row(reward)
             for factor in future.factors:
                 if flag(factor) is None:
                     continue
                 for part in formulas.parts(factor, into_networks=False, into_arrays=False):
-                    other = _row(part) if part.op == "read" else None
+                    other = row(part) if part.op == "read" else None
                     if own is None or other is None or own[0] is not other[0]:
                         continue
                     before = _is_kept_before(part)
@@ -728,7 +807,7 @@ def flags_of_another_step(script: Script) -> Iterator[Spot]:
                         )
 
 
-def _row(value: Value) -> tuple[Value, int] | None:
+def row(value: Value) -> tuple[Value, int] | None:
     """Which row of an array is read: the counter of a loop, and how far from it."""
     while isinstance(value, Symbol) and called(value) in formulas.PASSING and value.args:
         value = value.args[0]
@@ -846,10 +925,10 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD536": (asked_about_the_same,),
     "COD106": (observation_kept,),
     "COD201": (log_prob_of_clipped_draw,),
-    "COD210": (log_prob_of_another_draw, fresh_draw_in_update),
+    "COD210": (log_prob_of_another_draw, fresh_draw_in_update, draw_of_its_own),
     "COD206": (greedy_policy,),
     "COD511": (exploration_inverted, worst_action),
-    "COD508": (chance_never_falls,),
+    "COD508": (chance_never_falls, chance_over_time),
     "COD105": (end_is_overlooked,),
     "COD501": (_closed("COD501"),),
     "COD502": (_closed("COD502"),),

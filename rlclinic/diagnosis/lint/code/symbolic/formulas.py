@@ -6,7 +6,7 @@ Names count only where a script does not show where a value comes from: a parame
 import ast
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rlclinic.diagnosis.lint.code import words
@@ -117,6 +117,9 @@ def is_reward(value: Value, depth: int = 4) -> bool:
     if role(value) == "reward":
         return True
     made = [origin for origin in origins(value) if origin.op != "const"]
+    if any(_role(each) == "reward" for each in made):
+        # What was added to an entry later, such as the value at a time limit, leaves it a reward.
+        made = [each for each in made if not (each.op == "Add" and each.data == "in place")]
     return depth > 0 and bool(made) and all(_sums_rewards(each, depth) for each in made)
 
 
@@ -446,6 +449,71 @@ def number(value: Value | None, depth: int = 8) -> float | None:
         held = [each for each in given if each is not None]
         if len(held) == len(given):
             return {"min": min, "max": max}[called(value)](held) if called(value) != "exp" else math.exp(min(held[0], 700.0))
+    return None
+
+
+_FUNCTIONS: Final[dict[str, Callable[[float], float]]] = {
+    "exp": lambda x: math.exp(min(x, 700.0)), "log": math.log, "sqrt": math.sqrt, "cos": math.cos, "sin": math.sin, "abs": abs,
+    "float": float, "int": float, "floor": math.floor, "ceil": math.ceil, "item": float, "tensor": float, "tanh": math.tanh,
+}  # fmt: skip
+_COUNTERS: Final = frozenset({"global_step", "num_timesteps", "current_epoch", "step_count", "total_steps", "n_calls"})
+
+
+def is_counter(value: Symbol) -> bool:
+    """A number that begins near 0 and grows by steps: the index of a loop, what is added 1 to in each pass, a trainer's counter."""
+    if value.op == "index":
+        return True
+    if value.op == "attribute":
+        return str(value.data) in _COUNTERS
+    if value.op in ("Add", "carried"):
+        made = value.args[0] if value.op == "carried" else value
+        return (
+            isinstance(made, Symbol) and made.op == "Add" and made.data == "in place" and (number(made.args[1]) or 0.0) > 0
+            and not is_reward(made.args[1])
+        )  # fmt: skip
+    return False
+
+
+def evaluated(value: Value | None, at: float = 0.0, depth: int = 24) -> float | None:
+    """A number that depends on counters alone, where each of them is at `at`; None where something else takes part."""
+    if not isinstance(value, Symbol) or depth == 0:
+        return None
+    fixed = number(value)
+    if fixed is not None:
+        return fixed
+    if is_counter(value):
+        return at
+    name = called(value)
+    given = list(value.args[1:] if value.op == "phi" else value.args)
+    if value.op == "phi" or (name == "where" and len(value.args) == 3):
+        test = evaluated(value.args[0], at, depth - 1)
+        chosen = value.args[-2] if test else value.args[-1]
+        return None if test is None else evaluated(chosen, at, depth - 1)
+    if value.op == "carried":
+        return None
+    numbers = [evaluated(each, at, depth - 1) for each in given]
+    held = [each for each in numbers if each is not None]
+    if len(held) != len(numbers) or not held or value.keys:
+        return None
+    try:
+        if value.op in _OPERATORS and len(held) == 2:
+            return float(_OPERATORS[value.op](*held))
+        if value.op in ("Pow", "FloorDiv", "Mod") and len(held) == 2:
+            return float({"Pow": operator.pow, "FloorDiv": operator.floordiv, "Mod": operator.mod}[value.op](*held))
+        if value.op == "Compare" and len(held) == 2 and str(value.data) in _COMPARISONS:
+            return float(_COMPARISONS[str(value.data)](*held))
+        if value.op == "USub":
+            return -held[0]
+        if name in ("max", "maximum", "fmax") and len(held) > 1:
+            return max(held)
+        if name in ("min", "minimum", "fmin") and len(held) > 1:
+            return min(held)
+        if name in ("clip", "clamp") and len(held) == 3:
+            return min(max(held[0], held[1]), held[2])
+        if name in _FUNCTIONS and len(held) == 1:
+            return float(_FUNCTIONS[name](held[0]))
+    except (ArithmeticError, ValueError, TypeError):
+        return None
     return None
 
 
@@ -887,8 +955,9 @@ def is_backwards(walked: Value, depth: int = 10) -> bool | None:
     return False if walked.op in ("array", "Add", "Sub", "Mult", "out", "column", "stepped") else None
 
 
-def carried(value: Value) -> Symbol | None:
+def carried(value: Value, depth: int = 8) -> Symbol | None:
     """What the pass before left, also where a branch puts something else in its place."""
     if isinstance(value, Symbol) and value.op == "phi":
-        return next((found for found in map(carried, value.args[1:]) if found is not None), None)
+        # Branches within branches share their parts: without a limit this would take longer than anybody waits.
+        return next((found for each in value.args[1:] if depth and (found := carried(each, depth - 1)) is not None), None)
     return value if isinstance(value, Symbol) and value.op == "carried" else None

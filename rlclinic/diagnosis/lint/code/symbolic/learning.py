@@ -90,7 +90,7 @@ def ratio_is_one(script: Script) -> Iterator[Spot]:
                 and called(new) == called(old) == "log_prob"
                 and len(new.args) == len(old.args) == 2
                 and new.args[0] is old.args[0]
-                and _is_same(new.args[1], old.args[1])
+                and is_same(new.args[1], old.args[1])
             )
             if same:
                 yield _spot(
@@ -100,7 +100,7 @@ def ratio_is_one(script: Script) -> Iterator[Spot]:
                 )
 
 
-def _is_same(one: Value, other: Value, depth: int = 6) -> bool:
+def is_same(one: Value, other: Value, depth: int = 6) -> bool:
     """Whether two values are written alike, of the same values."""
     if one is other:
         return True
@@ -108,7 +108,7 @@ def _is_same(one: Value, other: Value, depth: int = 6) -> bool:
         return False
     is_chance = called(one) in ("sample", "rsample", "random", "rand", "randn", "randint")
     alike = (one.op, str(one.data)) == (other.op, str(other.data)) and not is_chance and bool(one.args)
-    return alike and all(_is_same(a, b, depth - 1) for a, b in zip(one.args, other.args, strict=True))
+    return alike and all(is_same(a, b, depth - 1) for a, b in zip(one.args, other.args, strict=True))
 
 
 def _undetached(value: Value) -> Value:
@@ -132,6 +132,30 @@ def bounds_around_zero(script: Script) -> Iterator[Spot]:
             )
 
 
+def not_clipped(script: Script) -> Iterator[Spot]:
+    """The smaller of two objectives that are the same, or a ratio that is clipped on one side only."""
+    for event in formulas.backwards(execution(script)):
+        for part in formulas.parts(event.value, into_networks=False, into_arrays=False) if event.value is not None else ():
+            if called(part) in CHOICES and len(part.args) == 2 and part.op == "call":
+                sides = [_products(each) for each in part.args]
+                ratios = [each for each in sides[0] if called(each) == "exp" and gradient(each) and any(each is one for one in sides[1])]
+                if ratios and len(sides[0]) == len(sides[1]) > 1 and all(is_same(a, b) for a, b in zip(*sides, strict=True)):
+                    yield _spot(
+                        _second(part),
+                        "both objectives are the same one: the ratio is clipped in neither",
+                        "clamp(ratio, 1 - clip, 1 + clip)",
+                    )
+    for clip, ratio in clipped_ratios(script):
+        given = max(len(clip.args) - 1, len(clip.keys.keys() & {"min", "max", "a_min", "a_max"}))
+        if called(ratio) == "exp" and given < 2:
+            yield _spot(clip.node, "the ratio is clipped on one side only", "clamp(ratio, 1 - clip, 1 + clip)")
+
+
+def _second(choice: Symbol) -> ast.AST | None:
+    """Where the second of two candidates is written."""
+    return formulas.written(choice.args[1]) or choice.node
+
+
 # ── gradients ──
 
 
@@ -147,7 +171,10 @@ def term_without_gradient(script: Script) -> Iterator[Spot]:
                 part
                 for factor in term.factors
                 for part in formulas.parts(factor, into_networks=False, into_arrays=False)
-                if called(part) in ("detach", "stop_gradient", "item") and part.args and _learns(part.args[0])
+                if called(part) in ("detach", "stop_gradient", "item")
+                and part.args
+                and _learns(part.args[0])
+                and not all(each.op == "weights" for each in gradient(part.args[0]))
             ]
             drawn = any(called(part) == "log_prob" for each in cut for part in formulas.parts(each, into_arrays=False))
             if cut and (drawn or not moving or _asks_about_own_action(cut[0])):
@@ -321,7 +348,16 @@ def returns_are_advantages(script: Script) -> Iterator[Spot]:
                 for answer, goal in (sides, sides[::-1]):
                     origins = [each for each in formulas.origins(goal) if each.op != "const"]
                     sums = [each for each in origins if each.op in ("Add", "Sub")]
-                    if gradient(answer) and not gradient(goal) and len(sums) == len(origins) and any(id(each) in traces for each in sums):
+                    less = any(
+                        each.op == "Sub"
+                        and any(id(inner) in traces for inner in formulas.origins(each.args[0]))
+                        and outputs_in(each.args[1])
+                        for each in sums
+                    )
+                    whole = [_unnormalized(each) for each in origins]
+                    summed = bool(whole) and all(_is_discounted_error(each) for each in whole)
+                    plain = len(sums) == len(origins) and any(id(each) in traces for each in sums)
+                    if gradient(answer) and not gradient(goal) and (plain or less or summed):
                         yield _spot(
                             part.node,
                             "the critic is trained on advantages: what a state is worth is the advantage plus the value that was subtracted",
@@ -329,11 +365,52 @@ def returns_are_advantages(script: Script) -> Iterator[Spot]:
                         )
 
 
+def _unnormalized(value: Value) -> Value:
+    """A value before its mean was subtracted and it was divided by its deviation."""
+    while isinstance(value, Symbol) and (value.op in ("Div", "Sub") or called(value) in formulas.PASSING) and value.args:
+        is_mean = value.op != "Sub" or any(called(part) == "mean" for part in formulas.parts(value.args[1], False, False))
+        if not is_mean:
+            break
+        value = value.args[0]
+    made = [each for each in formulas.origins(value) if each.op != "const"]
+    return made[0] if len(made) == 1 and made[0] is not value else value
+
+
+def _is_discounted_error(value: Value) -> bool:
+    """lfilter(…, deltas[::-1])[::-1]: errors with the critic's value subtracted, summed with a discount."""
+    held = list(formulas.parts(value, into_networks=False))
+    filtered = isinstance(value, Symbol) and any(called(part) in ("lfilter", "cumsum") for part in held) and value.op not in ("Add", "Sub")
+    return filtered and any(
+        each.op == "Sub"
+        and any(term.sign < 0 and any(outputs_in(one) for one in term.factors) for term in terms(each))
+        and any(formulas.is_reward(one) for term in terms(each) for one in term.factors)
+        for each in held
+    )
+
+
 def _is_running_advantage(value: Symbol) -> bool:
     held = terms(value) if value.op in ("Add", "Sub") else []
     running = [term for term in held if term.sign > 0 and any(formulas.carried(one) is not None for one in term.factors)]
     own = [term for term in held if term.sign < 0 and any(outputs_in(one) for one in term.factors)]
     return bool(running) and bool(own)
+
+
+def errors(script: Script) -> list[tuple[Symbol, Value, Value]]:
+    """Squared errors in losses: where they are taken, what is trained, and what it is trained on (which has no gradient)."""
+    return script.once("errors", lambda: list(_errors(script)))
+
+
+def _errors(script: Script) -> Iterator[tuple[Symbol, Value, Value]]:
+    for event in formulas.backwards(execution(script)):
+        for part in formulas.parts(event.value, into_networks=False, into_arrays=False) if event.value is not None else ():
+            sides: list[Value] = []
+            if called(part) in sizes.SQUARES and len(part.args) > 1:
+                sides = list(part.args[:2])
+            elif (part.op == "Pow" or called(part) in ("pow", "square")) and isinstance(part.args[0], Symbol) and part.args[0].op == "Sub":
+                sides = list(part.args[0].args)
+            for answer, goal in (sides, sides[::-1]) if len(sides) == 2 else ():
+                if gradient(answer) and not gradient(goal):
+                    yield part, answer, goal
 
 
 def best_of_the_batch(script: Script) -> Iterator[Spot]:
@@ -344,10 +421,11 @@ def best_of_the_batch(script: Script) -> Iterator[Spot]:
     seen: set[int] = set()
     for value, into_arrays in values:
         for part in formulas.parts(value, into_arrays=into_arrays):
-            if called(part) in _BEST and id(part) not in seen and _axis(part) == 0 and part.args:
+            whole = called(part) == "max" and part.op == "method" and len(part.args) == 1 and not part.keys
+            if called(part) in _BEST and id(part) not in seen and (axis(part) == 0 or whole) and part.args:
                 seen.add(id(part))
                 inner = _answer(part.args[0])
-                if inner is not None and not _is_of_one(inner):
+                if inner is not None and not _is_of_one(inner) and (not whole or _is_of_many(inner)):
                     yield _spot(
                         part.node,
                         "the best one is looked for over the batch, not over the actions: every transition gets the value of another one",
@@ -355,12 +433,23 @@ def best_of_the_batch(script: Script) -> Iterator[Spot]:
                     )
 
 
+def action_over_the_batch(script: Script) -> Iterator[Spot]:
+    """The best action is looked for over the first axis of a batch of answers."""
+    for event in execution(script).events:
+        if event.name == "env step" and isinstance(event.value, Symbol) and len(event.value.args) > 1:
+            for part in formulas.parts(event.value.args[1], into_networks=False, into_arrays=False):
+                if called(part) in ("argmax", "max") and part.args and axis(part) == 0 and _answer(part.args[0]) is not None:
+                    shape = sizes.shape(part.args[0])
+                    if shape is not None and len(shape) == 2:
+                        yield _spot(part.node, "the best action is looked for over the batch, not over the actions", "dim=-1")
+
+
 def worst_of_the_actions(script: Script) -> Iterator[Spot]:
     """The smallest value over the actions of one network, in a target."""
     for target in formulas.targets(script):
         for factor in target.future.factors:
             for part in formulas.parts(factor, into_networks=False):
-                if called(part) in ("min", "amin") and part.args and _axis(part) in (1, -1):
+                if called(part) in ("min", "amin") and part.args and axis(part) in (1, -1):
                     inner = _answer(part.args[0])
                     if inner is not None and len(inner.args) == 2 and called(inner.args[1]) not in ("cat", "concatenate", "hstack"):
                         yield _spot(part.node, "the worst action's value is taken for the target, where the best one's is meant", ".max")
@@ -377,7 +466,7 @@ def prediction_of_best_action(script: Script) -> Iterator[Spot]:
                 sides = list(part.args[0].args)
             for side in sides:
                 best = _bare_choice(side)
-                if best is not None and gradient(best) and _axis(best) in (1, -1) and _answer(best.args[0]) is not None:
+                if best is not None and gradient(best) and axis(best) in (1, -1) and _answer(best.args[0]) is not None:
                     yield _spot(
                         best.node,
                         "the error is that of the best action's value, not of the action that was taken: the reward is put down to another action",
@@ -395,13 +484,19 @@ def _bare_choice(value: Value) -> Symbol | None:
     return value if isinstance(value, Symbol) and called(value) in ("max", "amax") else None
 
 
+def _is_of_many(out: Symbol) -> bool:
+    given = [sizes.shape(each) for each in out.args[1:]]
+    return any(each is not None and len(each) == 2 and each[0] == sizes.BATCH for each in given)
+
+
 def _is_of_one(out: Symbol) -> bool:
     """Asked about a single observation: its first axis is that of the actions."""
     given = [sizes.shape(each) for each in out.args[1:]]
     return any(each is not None and len(each) == 1 for each in given)
 
 
-def _axis(value: Symbol) -> int | None:
+def axis(value: Symbol) -> int | None:
+    """The axis that a maximum, a sum, a softmax is taken over, where it is a number."""
     given = value.keys.get("dim") or value.keys.get("axis") or (value.args[1] if len(value.args) > 1 else None)
     number = formulas.number(given)
     return int(number) if number is not None else None
@@ -537,7 +632,7 @@ def index_for_value(script: Script) -> Iterator[Spot]:
             for term in held:
                 for factor in term.factors:
                     origins = [origin for origin in formulas.origins(factor) if origin.op != "const"]
-                    if origins and all(called(origin) == "argmax" for origin in origins) and len(term.factors) > 1:
+                    if origins and all(_is_index(origin) for origin in origins) and len(term.factors) > 1:
                         yield _spot(
                             each.node,
                             "the number of the best action is added to the reward, where its value is meant",
@@ -545,17 +640,26 @@ def index_for_value(script: Script) -> Iterator[Spot]:
                         )
 
 
+def _is_index(value: Symbol) -> bool:
+    """argmax(…), max(…)[1], max(…).indices."""
+    if called(value) == "argmax":
+        return True
+    of_best = bool(value.args) and called(value.args[0]) in ("max", "topk", "sort") and isinstance(value.args[0], Symbol)
+    second = value.op == "item" and value.data == 1 and of_best and axis(value.args[0]) is not None  # type: ignore[arg-type]
+    return second or (value.op == "attribute" and value.data == "indices" and of_best)
+
+
 MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD207": (ratio_of_logarithms,),
     "COD208": (ratio_is_one,),
-    "COD209": (bounds_around_zero,),
+    "COD209": (bounds_around_zero, not_clipped),
     "COD308": (term_without_gradient, loss_without_gradient),
     "COD401": (gradients_never_cleared,),
     "COD404": (optimizer_never_steps,),
     "COD406": (steps_for_another_loss,),
     "COD514": (returns_are_advantages,),
     "COD532": (index_for_value, prediction_of_best_action),
-    "COD533": (best_of_the_batch, worst_of_the_actions),
+    "COD533": (best_of_the_batch, worst_of_the_actions, action_over_the_batch),
     "COD305": (moves_up_the_loss,),
     "COD522": (larger_of_stacked_critics,),
 }

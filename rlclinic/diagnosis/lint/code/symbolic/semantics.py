@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from rlclinic.diagnosis.lint.code.script import Script, Spot
-from rlclinic.diagnosis.lint.code.symbolic import agents, experience, formulas, learning, sizes
+from rlclinic.diagnosis.lint.code.symbolic import agents, experience, formulas, learning, policies, sizes, wiring
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import Term, called, execution, flag, gradient, outputs_in, role, root, terms
 
@@ -19,7 +19,7 @@ FEWEST_KEPT: Final = 500
 
 def spots(id: str, script: Script) -> Iterator[Spot]:
     """What the formulas add to a check."""
-    for meaning in (each for room in (MEANINGS, agents.MEANINGS, learning.MEANINGS, experience.MEANINGS) for each in room.get(id, ())):
+    for meaning in (each for room in _ROOMS for each in room.get(id, ())):
         for spot in meaning(script):
             if hasattr(spot.node, "lineno"):
                 yield spot
@@ -149,11 +149,12 @@ def truncation_in_mask(script: Script) -> Iterator[Spot]:
             keys = [
                 put.args[1]
                 for part in formulas.parts(factor)
-                if part.op == "array"
+                if part.op in ("array", "item", "method")
                 for put in part.stored
                 if isinstance(put, Symbol) and len(put.args) > 1
             ]
-            held = flag(factor) or next((one for one in map(flag, keys) if one is not None), None)
+            kept = [one for origin in formulas.origins(factor) if origin.op == "Mult" for one in formulas.factors(origin)]
+            held = flag(factor) or next((one for one in map(flag, [*keys, *kept]) if one is not None), None)
             if held is not None and "truncated" in held.ends:
                 for part in formulas.parts(factor):
                     joined = part.op in ("Or", "BitOr") or called(part) in ("logical_or", "maximum", "bitwise_or")
@@ -177,6 +178,10 @@ def online_network_in_target(script: Script) -> Iterator[Spot]:
         if _is_trace(target) or id(target.sum) not in reached or any(gradient(factor) for factor in target.future.factors):
             continue
         answers = [out for factor in target.future.factors for out in outputs_in(factor)]
+        fresh = {id(out) for factor in target.future.factors for out in experience.asked_here(factor)}
+        if not any(id(out) in fresh for out in answers) and all(out.loops != target.sum.loops for out in answers):
+            # Values of the rollout: a copy of the policy is kept for something else.
+            continue
         next_actions = [inner for out in answers for given in out.args[1:] for inner in outputs_in(given) if _is_for_next(inner)]
         for out in (*answers, *next_actions):
             top = root(out.args[0])
@@ -427,7 +432,7 @@ def entropy_in_actor_loss(script: Script) -> Iterator[Spot]:
         for term in charged:
             if term.sign < 0 and answers[0].sign < 0:
                 yield _spot(
-                    term.node or event.node,
+                    term.joined or term.node or event.node,
                     "log-probabilities are rewarded where they should be charged: the policy loses its randomness",
                     "alpha * log_prob - q",
                 )
@@ -895,7 +900,10 @@ def copied_the_wrong_way(script: Script) -> Iterator[Spot]:
     run = execution(script)
     copied = formulas.copies(run)
     for where, into, source, _ in updates(run):
-        if any(copy.source is into and copy.network is source for copy in copied) and formulas.optimized(run, into):
+        held = formulas.optimized(run, into) or any(
+            formulas.holds(into, one) for each in run.optimizers for one in formulas.parameters(each)
+        )
+        if any(copy.source is into and copy.network is source for copy in copied) and held and _is_asked(run, source):
             yield _spot(
                 where,
                 "the slow copy's weights are written into the network that is trained: what it learned is taken back",
@@ -960,12 +968,29 @@ def polyak_shares(script: Script) -> Iterator[Spot]:
             share = _share(event.value, into)
         elif event.name == "in place lerp_" and len(event.value.args) > 2:
             share = formulas.number(event.value.args[2])
-        if share is not None and 0.5 < share < 1:
+        whole = share == 1 and any(part.op == "Mod" for guard in event.guards for part in formulas.parts(guard, into_networks=False))
+        if share is not None and 0.5 < share <= 1 and not whole:
             yield _spot(
                 event.node,
                 f"the slow copy takes {share:g} of the new weights at each update, and keeps {1 - share:.2g} of its own: it is hardly slower than the network",
                 "tau = 0.005 of the new ones",
             )
+
+
+def copied_off_the_interval(script: Script) -> Iterator[Spot]:
+    """if step % interval: copy: everywhere but at the interval."""
+    run = execution(script)
+    copied = formulas.copies(run)
+    for event in run.events:
+        if event.name != "load" or not event.loops or not any(copy.network is root(event.subject) for copy in copied):
+            continue
+        for guard in event.guards:
+            if isinstance(guard, Symbol) and guard.op == "Mod":
+                yield _spot(
+                    guard.node,
+                    "the slow copy is made anew in every step but those of the interval: the comparison with 0 is missing",
+                    "== 0",
+                )
 
 
 def _share(value: Value, into: Value) -> float | None:
@@ -986,7 +1011,8 @@ def copied_at_every_step(script: Script) -> Iterator[Spot]:
     for event in run.events:
         if event.name != "load" or not event.loops or not any(copy.network is root(event.subject) for copy in copied):
             continue
-        for guard in event.guards:
+        intervals = [guard for guard in event.guards if any(part.op == "Mod" for part in formulas.parts(guard, into_networks=False))]
+        for guard in intervals[-1:]:
             for part in formulas.parts(guard, into_networks=False):
                 if (
                     part.op == "Mod"
@@ -1288,7 +1314,7 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD534": (copied_the_wrong_way,),
     "COD507": (copy_is_the_network,),
     "COD527": (polyak_shares,),
-    "COD537": (copied_at_every_step,),
+    "COD537": (copied_at_every_step, copied_off_the_interval),
     "COD406": (optimizer_of_another_network,),
     "COD106": (observation_not_carried,),
     "COD105": (never_reset, goes_on_after_time_limit),
@@ -1297,3 +1323,5 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD601": (column_against_row,),
 }
 """What is added to which check."""
+
+_ROOMS: Final = (MEANINGS, agents.MEANINGS, learning.MEANINGS, experience.MEANINGS, policies.MEANINGS, wiring.MEANINGS)
