@@ -159,6 +159,8 @@ def reward_scale_too_small(case: Case) -> Iterator[Finding]:
     paid = max(abs(measures.known(measures.at_first(case, name), 0.0)) for name in ("reward_max", "reward_min"))
     largest = max(size.median, paid)
     strength = grade(-decades(largest), 1.0, 2.0) * (1.0 - measures.rewards_cut(case))
+    # A bonus is paid until the goal is met: what was met before then is small beside it.
+    strength *= 1.0 - measures.follows_bonus(case)
     if strength <= 0 or size.top <= 1e-9 or not case.sick or measures.gained_nothing(case):
         return
     text = f"value targets are of the order of {say(largest)}: other terms outweigh them"
@@ -200,7 +202,8 @@ def learns_to_do_worse_than_chance(case: Case) -> Iterator[Finding]:
     far, often = measures.descent(case)
     strength = min(grade(far, 0.2, 0.5), grade(often, 0.7, 0.95))
     # Q-values that went astray lock in on a bad action too; where they are not logged, nothing tells the two apart.
-    strength *= 0.5 if case.algo in OFF_POLICY and not case.has(sentinel("value_mean")) else 1.0
+    # Nor is anything but a return known of a log without sentinels: noise and a short horizon lead downwards as well.
+    strength *= 1.0 if case.has(sentinel("value_mean")) else 0.5 if case.algo in OFF_POLICY else 0.7
     if progress is None or strength <= 0 or not case.sick:
         return
     late = returns.share(0.5)
@@ -318,6 +321,9 @@ def reward_is_mostly_noise(case: Case) -> Iterator[Finding]:
     strength = min(grade(-explained.share(0.4).median, -0.25, -0.05), grade(deviation.median / max(abs(mean.median), 1e-9), 2.0, 5.0))
     # Rewards that follow from where a step began and led to are not noise, whatever the critic makes of them.
     strength = min(strength, grade(-measures.known(measures.early(case, "reward_explained"), 0.0), -0.35, -0.2))
+    # Of observations that stay as they are, or rewards next to nothing, no critic learns anything: that is not the rewards' noise.
+    strength *= 1.0 - 0.7 * grade(measures.known(measures.early(case, "obs_repeat"), 0.0), 0.6, 0.9)
+    strength *= 1.0 - 0.7 * grade(-decades(max(abs(low.bottom), abs(high.top), 1e-12)), 1.0, 2.0)
     if strength <= 0 or not both or not 3.5 < spread < 9:
         return
     text = f"rewards are {say(mean.median)} ± {say(deviation.median)} per step; explained variance {say(explained.share(0.4).median)}"
@@ -520,6 +526,12 @@ def rewards_cannot_add_up_to_the_threshold(case: Case) -> Iterator[Finding]:
     fix = advice("turn the reward's sign around, or name the threshold of this reward", "> 30 %")
     proof = evidence(HIGH, text, *case.span, largest=most, smallest=least)
     strength = (1.0 if shorter else 0.7) * (0.5 if shifted else 1.0) * (1.0 if _is_certain_of_extremes(case) else 0.4)
+    if case.progress is not None and most - least > CONSTANT * abs(least):
+        # With the other sign a policy that has learned nothing would be beyond the threshold: then that belongs to another reward.
+        chance = measures.random_return(case)
+        strength *= grade((case.progress.start if chance is None else chance[0]) / case.threshold, -3.0, -1.0)
+    if strength <= 0:
+        return
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
@@ -566,6 +578,7 @@ def training_pays_the_opposite_of_evaluation(case: Case) -> Iterator[Finding]:
     if chance is None:
         # Nobody measured what chance gets: the two curves beside each other say it too.
         strength = min(max(measures.mirrors_evaluation(case), _mirrors_at_last(case)), 1.0 if case.improved else 0.7)
+        strength *= 1.0 - _does_the_task_in_training(case)
         if strength > 0:
             text = f"training returns {say(trained.first)} to {say(trained.last)}, evaluation {say(judged.first)} to {say(judged.last)}"
             fix = advice("print a training reward beside the same step's reward in evaluation: which wrapper negates it?", "> 30 %")
@@ -670,6 +683,8 @@ def _reaches_by_the_opposite(case: Case) -> float:
     # What acting costs is no reward with another sign (REW519), nor is a constant that training alone pays (REW514).
     strength *= 1.0 - grade(measures.known(measures.at_first(case, "reward_by_action"), 0.0), 0.45, 0.8)
     strength *= 1.0 - measures.rewards_cut(case)
+    # Where evaluation pays a policy that has learned nothing, its sign is the threshold's.
+    strength *= 0.4 if chance is not None and start > 0.03 * goal else 1.0
     return strength * (0.3 if _is_shifted(case) and measures.mirrors_at_first(case) < 0.5 else 1.0)
 
 
@@ -684,12 +699,23 @@ def _pays_the_opposite(case: Case) -> float:
     # The first training returns are nearly a random policy's as well: they should be about what it gets in evaluation.
     mirrored = min(grade(abs(mean) / scale, 1.0, 2.0), grade(-abs(progress.start + mean) / max(abs(mean), 1e-9), -0.8, -0.4))
     parted = min(_mirrors_at_last(case), grade((mean - judged.share(0.7).median) / max(abs(mean), deviation, 1e-9), 0.5, 1.0))
+    parted = max(parted, measures.mirrors_evaluation(case)) * (1.0 - _does_the_task_in_training(case))
     # Where actions or observations differ in evaluation, the two curves part as well, but not from the first. Where chance gets about
     # as much with either sign, only the curves tell.
     below = judged.share(0.5).median < mean + max(deviation, scale)
-    strength = max(mirrored, parted, measures.mirrors_evaluation(case)) if below else 0.0
+    strength = max(mirrored, parted) if below else 0.0
     strength *= 1.0 - _pays_alike_at_first(case)
     return strength * (0.3 if _is_shifted(case) and measures.mirrors_at_first(case) < 0.5 else 1.0)
+
+
+def _does_the_task_in_training(case: Case) -> float:
+    """How clearly training gets what the threshold asks for, and evaluation loses about as much, but not the same: a sign turned around
+    gives the very same numbers on the other side of 0, as one policy earns both."""
+    trained, judged = case.signal(RETURN).share(0.6), case.signal(EVAL_RETURN).share(0.6)
+    # Where costs are asked for, returns above 0 are not what the task pays.
+    if not 0 < (case.threshold or 0.0) <= (trained.median if len(trained) else 0.0) or not len(judged):
+        return 0.0
+    return 0.7 * grade(abs(trained.median + judged.median) / max(abs(trained.median), abs(judged.median), 1e-9), 0.06, 0.12)
 
 
 def _mirrors_at_last(case: Case) -> float:
@@ -1040,6 +1066,8 @@ def every_reward_is_above_a_threshold_of_costs(case: Case) -> Iterator[Finding]:
     bad=lambda: cases.unsolved({"train/roll/success_rate": cases.falls(0.2, 0.2, 0.0), "val/roll/success_rate": 0.0}),
     good=[
         lambda: cases.unsolved({"train/roll/success_rate": lambda share: 0.1 + 0.3 * share}),
+        # Learned, and lost when something else changed.
+        lambda: cases.unsolved({"train/roll/success_rate": lambda share: np.where(share < 0.55, 0.1 + share, 0.0)}),
         # Nothing was learned: success and return stay where they were.
         lambda: cases.unsolved({**cases.flat_returns(20.0), "train/roll/success_rate": 0.1}),
     ],
@@ -1058,6 +1086,9 @@ def success_falls_while_the_return_rises(case: Case) -> Iterator[Finding]:
         return
     first, last = success.share(0.0, 0.1).median, success.share(0.6).median
     strength = min(grade(first, 0.02, 0.1), grade(-last / max(first, 1e-9), -0.6, -0.2))
+    # Success that rose before it fell was paid for: what changed since is another thing than a sign.
+    highest = float(detect.smoothed(success.values, max(3, len(success) // 12)).max())
+    strength *= 1.0 - grade((highest - first) / max(1.0 - first, 1e-9), 0.1, 0.3)
     # Whatever is paid for every step outweighs success (REW514).
     strength *= 0.5 if _is_shifted(case) and measures.mirrors_at_first(case) < 0.5 else 1.0
     if strength <= 0:

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.columns import EVAL_RETURN, EVAL_SUCCESS, RETURN, SUCCESS
+from rlclinic.diagnosis.columns import EVAL_RETURN, EVAL_SUCCESS, LENGTH, RETURN, SUCCESS, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import advice, cause, change, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
@@ -18,6 +18,8 @@ RARE = 0.1
 """A success rate that counts as none."""
 LITTLE = 0.05
 """Of the way to the threshold: a return that rises by less only learned what trying costs."""
+TASK_WORDS = ("task", "goal", "success", "reach", "win", "solve", "deliver", "finish", "target", "arriv", "complet", "score")
+"""A first term of such a name is the task itself."""
 STAGE = "train/curriculum/stage"
 ESCAPES = "train/curriculum/escapes"
 FAR = 0.25
@@ -28,7 +30,7 @@ cause(
     "the return rises and the task is not done",
     "fault of environment",
     advice="pay once for what is to be done once, and let finishing bring more than anything else; linting the environment finds the loop",
-    explains="SUC103 REW513 VAL201 EVA804 BUD101 LRN103 ENT301 POL102",
+    explains="SUC103 REW513 VAL201 EVA804 BUD101 LRN103 ENT301 POL102 ENV604 ENV612",
 )
 cause(
     "success-not-paid",
@@ -74,6 +76,15 @@ def _rows(shape: cases.Shape) -> dict[str, cases.Shape]:
                 **_rows(lambda share: np.where(share < 0.5, share, 0.0)),
             }
         ),
+        # The last evaluation was a lucky one, and nothing rose in training.
+        lambda: cases.unsolved(
+            {
+                **cases.flat_returns(20.0),
+                "val/roll/ep_rew_mean": lambda share: np.where(share > 0.93, 90.0, 20.0),
+                "train/roll/success_rate": 0.0,
+            },
+            threshold=None,
+        ),
         # Success comes with the return; the return does not rise either.
         lambda: cases.unsolved(_rows(lambda share: share)),
         lambda: cases.unsolved({**cases.flat_returns(-200.0), **_rows(0.0)}),
@@ -102,7 +113,12 @@ def return_rises_without_success(case: Case) -> Iterator[Finding]:
         return
     if len(trained) and trained.share(0.7).median > max(RARE, 3 * ended):
         return  # training does the task, and evaluation does not: they differ
+    # A greedy policy may have found it by the first evaluation: training shows the way there.
+    returns = max((returns, case.signal(RETURN)), key=_rise)
     rise = _rise(returns)
+    if len(case.signal(RETURN)) >= detect.SHORTEST:
+        # What was learned shows in training as well: one lucky evaluation of ten is no rise.
+        rise = min(rise, _rise(case.signal(RETURN)))
     # Past the threshold for the return, nothing but success is missing.
     passed = case.threshold is not None and returns.share(0.7).median >= case.threshold
     strength = 1.0 if passed else grade(rise, 2.0, 6.0)
@@ -178,6 +194,298 @@ def success_never_seen(case: Case) -> Iterator[Finding]:
     text = "no episode succeeded, in training or in evaluation"
     fix = advice("can the goal be met at all? Linting the environment tries; starts nearer to it or longer episodes help", "> 30 %")
     yield Finding(strength=0.8, text=text, evidence=(evidence(rates[0].name, text, *case.span, best=0.0),), remedies=(fix,))
+
+
+def find_terms(history: History) -> list[str]:
+    """The terms of the reward that were logged, in the order of the columns: as the environment names them."""
+    return [name.split("/")[2] for name in history.series if name.startswith("train/terms/") and name.endswith("/return")]
+
+
+def _termed(series: dict[str, cases.Shape], names: tuple[str, ...] = ("goal", "alive")) -> History:
+    """A run that reports no success, but the terms of its reward."""
+    usual: dict[str, cases.Shape] = {
+        "train/terms/goal/return": lambda share: 100 * share,
+        "train/terms/goal/share": 0.5,
+        f"train/terms/{names[-1]}/return": 100.0,
+        f"train/terms/{names[-1]}/share": 0.5,
+    }
+    return cases.solved({**usual, **series}, settings={"env.log_terms": list(names)}, threshold=None)
+
+
+@rule(
+    "SUC104",
+    severity=Severity.HIGH,
+    needs=[(EVAL_RETURN, RETURN)],  # success is asked for below: an environment that reports none lacks nothing
+    cites=["ng1999shaping", "amodei2016safety"],
+    causes=["reward-gamed"],
+    bad=lambda: cases.unsolved(_rows(lambda share: np.where(share < 0.4, 1.5 * share, 0.15)), threshold=None),
+    good=[
+        # Both fall; both rise; success falls a little and is still what is required.
+        lambda: cases.unsolved({"train/roll/ep_rew_mean": cases.rise_and_fall, **_rows(lambda share: np.where(share < 0.5, share, 0.0))}),
+        lambda: cases.unsolved(_rows(lambda share: share)),
+        lambda: cases.unsolved(_rows(lambda share: np.where(share < 0.5, 1.0, 0.95)), threshold=None),
+    ],
+)
+def success_is_given_up_for_return(case: Case) -> Iterator[Finding]:
+    """Success was learned, and given up again while the return went on rising.
+
+    ## Why it hurts
+    The reward has a loophole: something pays more than the task, and the agent has found it. From there on more training makes it worse.
+
+    ## When it is fine
+    Where success is a by-product, and the return is what is wanted.
+    """
+    success, returns = _success(case), case.returns
+    required = case.required_success
+    if required is None or len(success) < 8 or len(returns) < 8 or case.is_early:
+        return
+    smooth = detect.smoothed(success.values, max(3, len(success) // 8))
+    best = int(np.argmax(smooth))
+    top, ended = float(smooth[best]), success.share(0.8).median
+    if ended >= 0.9 * required or top < RARE:
+        return
+    then = returns.between(
+        float(success.steps[max(best - len(success) // 10, 0)]), float(success.steps[min(best + len(success) // 10, len(success) - 1)])
+    )
+    gained = returns.share(0.8).median - (then.median if len(then) else returns.first)
+    rise = gained / max(detect.noise(returns.values), 0.02 * detect.spread(returns.values), 1e-9)
+    strength = min(grade(top - ended, 0.15, 0.35), grade(rise, 2.0, 6.0))
+    if strength <= 0:
+        return
+    at = float(success.steps[best])
+    text = (
+        f"success fell from {percent(top)} at env step {at:.0f} to {percent(ended)}, while the return rose from {say(then.median)}"
+        f" to {say(returns.share(0.8).median)}"
+    )
+    fix = advice("watch an episode from before and one from after (rlclinic play RUN@STEP): what does it do instead of the task?", "> 30 %")
+    proof = evidence(success.name, text, at, case.span[1], best=top, last=ended, rise=rise)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+@rule(
+    "SUC105",
+    severity=Severity.HIGH,
+    needs=[(EVAL_RETURN, RETURN)],  # terms are asked for below: an environment that reports none lacks nothing
+    cites=["ng1999shaping", "amodei2016safety"],
+    causes=["reward-gamed"],
+    bad=lambda: _termed(
+        {"train/terms/goal/return": 0.0, "train/terms/alive/return": lambda share: 20 + 300 * share, "train/terms/alive/share": 1.0}
+    ),
+    good=[
+        lambda: _termed({}),
+        # Its first term is not the task: nobody knows which one is.
+        lambda: _termed(
+            {
+                "train/terms/goal/return": None,
+                "train/terms/goal/share": None,
+                "train/terms/control/return": -1.0,
+                "train/terms/alive/share": 0.99,
+            },
+            names=("control", "alive"),
+        ),
+        lambda: cases.unsolved(),
+    ],
+)
+def a_side_term_is_learned_and_not_the_task(case: Case) -> Iterator[Finding]:
+    """The return has risen by another term of the reward, and the term that is the task pays no more than at first.
+
+    ## Why it hurts
+    A bonus for being alive, for speed or for touching something outweighs what it was to lead to. The agent is good at the bonus.
+
+    ## When it is fine
+    Early, where a shaped reward leads towards a goal that is not reached yet; where the first term is not the task.
+    """
+    names = case.history.settings.get("env.log_terms") or find_terms(case.history)
+    if not isinstance(names, list | tuple) or len(names) < 2 or len(_success(case)) or case.is_early:
+        return
+    task = case.signal(f"train/terms/{names[0]}/return")
+    if not any(word in str(names[0]).lower() for word in TASK_WORDS) or len(task) < 8:
+        return
+    others = {str(name): case.signal(f"train/terms/{name}/return") for name in names[1:]}
+    gains = {name: term.share(0.8).median - term.share(0.0, 0.2).median for name, term in others.items() if len(term) >= 8}
+    if not gains:
+        return
+    leader = max(gains, key=lambda name: gains[name])
+    gain, own = gains[leader], task.share(0.8).median - task.share(0.0, 0.2).median
+    rise = _rise(case.signal(RETURN) if len(case.signal(RETURN)) >= 4 else case.returns)
+    share = case.signal(f"train/terms/{leader}/share").share(0.8).median
+    # Where the task is paid more and more, the rest is what leads to it.
+    strength = min(grade(rise, 2.0, 6.0), grade(-own / max(gain, 1e-9), -0.1, -0.02), grade(share, 0.8, 0.9))
+    if strength <= 0 or gain <= 0:
+        return
+    before, after = task.share(0.0, 0.2).median, task.share(0.8).median
+    text = f"{leader} rose by {say(gain)} an episode and is {percent(share)} of what is paid"
+    text += f", while {names[0]} went from {say(before)} to {say(after)}"
+    fix = advice(
+        f"let {leader} be a potential, or pay less for it than the task brings; reward balance and reward check say how much", "> 30 %"
+    )
+    proof = evidence(f"train/terms/{leader}/return", text, *case.span, gain=gain, task=own, share=share)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+@rule(
+    "SUC106",
+    severity=Severity.HIGH,
+    needs=[(EVAL_RETURN, RETURN), LENGTH],
+    cites=["ng1999shaping", "amodei2016safety"],
+    causes=["reward-gamed"],
+    bad=lambda: cases.solved(
+        {
+            RETURN: lambda share: 20 + 80 * np.minimum(2 * share, 1.0),
+            LENGTH: lambda share: 90 + 10 * np.minimum(2 * share, 1.0),
+            "train/sentinel/reward_end_gap": lambda share: np.where(share < 0.4, 4.0, np.nan),
+        },
+        threshold=None,
+    ),
+    good=[
+        # Ending costs, as a fall does; episodes get shorter; the return still rises; the run does the task, as its threshold says.
+        lambda: cases.solved({RETURN: lambda share: 20 + 80 * share, LENGTH: 100.0, "train/sentinel/reward_end_gap": 4.0}, threshold=None),
+        lambda: cases.solved(
+            {LENGTH: lambda share: 30 + 70 * np.minimum(2 * share, 1.0), "train/sentinel/reward_end_gap": -4.0}, threshold=None
+        ),
+        lambda: cases.solved({LENGTH: lambda share: 100 - 70 * share, "train/sentinel/reward_end_gap": 4.0}, threshold=None),
+        lambda: cases.solved(),
+    ],
+)
+def the_end_is_put_off(case: Case) -> Iterator[Finding]:
+    """To end an episode pays best of all, and the agent has learned not to.
+
+    ## Why it hurts
+    What leads to the goal is paid step by step, and stops at the goal: waiting beside it brings more than reaching it. Episodes grow to
+    the time limit and the return rises, without the task being done.
+
+    ## When it is fine
+    Tasks whose aim is to go on, and whose ends are paid for by accident.
+    """
+    gap, length, returns = case.signal(sentinel("reward_end_gap")), case.signal(LENGTH), case.signal(RETURN)
+    if len(gap) < 2 or len(length) < 8 or len(returns) < 8 or len(_success(case)) or case.is_early or case.solved_at is not None:
+        return
+    first, last = length.share(0.0, 0.2).median, length.share(0.8).median
+    gained = returns.share(0.8).median - returns.share(0.0, 0.1).median
+    still = abs(returns.share(0.8).median - returns.share(0.6, 0.8).median) / max(gained, 1e-9)
+    strength = min(
+        grade(gap.median, 1.5, 3.0),
+        grade(last / max(length.top, 1e-9), 0.75, 0.9),
+        grade(last / max(first, 1e-9), 0.75, 0.9),
+        grade(_rise(returns), 2.0, 6.0),
+        # As long as it still rises, the end may be what it rises to.
+        grade(-still, -0.2, -0.1),
+    )
+    if strength <= 0 or gained <= 0:
+        return
+    text = f"a step that ends an episode by itself pays {say(gap.median)} deviations more than others, and episodes last {say(last)} steps"
+    text += f" ({say(first)} at first), while the return rose by {say(gained)}"
+    fix = advice(
+        "pay for coming nearer, and not for being near (a potential), and let the end bring more than waiting to the limit", "> 30 %"
+    )
+    proof = evidence(LENGTH, text, *case.span, gap=gap.median, first=first, last=last)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+# ── costs that have a limit: runs without one are not asked ──
+
+COST_RETURN, MULTIPLIER = "train/cost/return", "train/cost/multiplier"
+
+cause(
+    "cost-limit-missed",
+    "the limit on costs is not kept",
+    "fault of settings",
+    advice="give it longer, a faster multiplier (cost.learning_rate), a larger one (cost.multiplier_max), or a limit that can be kept",
+    explains="BUD101 EVA802",
+)
+
+
+def _constrained(series: dict[str, cases.Shape], limit: float = 5.0, most: float = 100.0) -> History:
+    """A run whose costs come down to their limit, but for what is changed."""
+    usual: dict[str, cases.Shape] = {
+        COST_RETURN: lambda share: 5.0 + 15 * np.maximum(1 - 2 * share, 0.0),
+        MULTIPLIER: lambda share: np.minimum(4 * share, 2.0),
+    }
+    return cases.unsolved({**usual, **series}, settings={"cost.limit": limit, "cost.multiplier_max": most, "cost.learning_rate": 0.05})
+
+
+@rule(
+    "SUC301",
+    severity=Severity.HIGH,
+    needs=[(EVAL_RETURN, RETURN)],
+    cites=["ray2019safety"],
+    causes=["cost-limit-missed"],
+    bad=lambda: _constrained({COST_RETURN: 20.0, MULTIPLIER: lambda share: 10 * share}),
+    good=[lambda: _constrained({}), lambda: cases.unsolved()],
+)
+def the_cost_limit_is_not_kept(case: Case) -> Iterator[Finding]:
+    """Episodes cost more than the limit, at the end of the run too.
+
+    ## Why it hurts
+    What was to be avoided is done. Either the multiplier rises too slowly for the budget, or it is at its maximum and the reward still pays
+    more, or no policy keeps the limit.
+
+    ## When it is fine
+    Early, while the multiplier still rises.
+    """
+    cost, multiplier = case.signal(COST_RETURN), case.signal(MULTIPLIER)
+    limit, most = (case.history.settings.get(f"cost.{name}") for name in ("limit", "multiplier_max"))
+    if not isinstance(limit, int | float) or len(cost) < 8 or len(multiplier) < 8 or case.is_early:
+        return
+    ended, least = cost.share(0.8).median, cost.bottom
+    strength = grade((ended - limit) / max(limit, 1.0), 0.1, 0.5)
+    if strength <= 0:
+        return
+    high = multiplier.share(0.8).median
+    full = isinstance(most, int | float) and high >= 0.95 * most
+    if full and least > 1.1 * limit:
+        why, what = (
+            f"no rollout cost less than {say(least)}: it may be out of reach",
+            "is the limit within reach of any policy? Raise it to what is",
+        )
+    elif full:
+        why, what = f"the multiplier is at its maximum of {say(high)}", "raise cost.multiplier_max, or scale costs up"
+    else:
+        why = (
+            f"the multiplier is {say(high)} and still rising"
+            if high > 1.05 * multiplier.share(0.5, 0.7).median
+            else f"the multiplier is {say(high)}"
+        )
+        what = "raise cost.learning_rate, so that the multiplier gets there within the budget, or train longer"
+    text = f"episodes cost {say(ended)} in the end, {say(limit)} are allowed; {why}"
+    fix = advice(what, "10-30 %")
+    proof = evidence(COST_RETURN, text, *case.span, cost=ended, limit=float(limit), multiplier=high, least=least)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+@rule(
+    "SUC302",
+    severity=Severity.LOW,
+    needs=[(EVAL_RETURN, RETURN)],
+    cites=["ray2019safety"],
+    causes=["cost-limit-missed"],
+    bad=lambda: _constrained(
+        {MULTIPLIER: lambda share: np.where(np.sin(60 * share) > 0, 3.0, 0.0), COST_RETURN: lambda share: 5 + 5 * np.sin(60 * share)}
+    ),
+    good=[lambda: _constrained({}), lambda: cases.unsolved()],
+)
+def the_multiplier_swings(case: Case) -> Iterator[Finding]:
+    """The worth of a cost swings between nothing and much.
+
+    ## Why it hurts
+    The policy is careful and careless in turns: on average the limit may be kept, at no time is it.
+
+    ## When it is fine
+    Tasks in which there is nothing between both.
+    """
+    multiplier = case.signal(MULTIPLIER)
+    late = multiplier.share(0.5)
+    rate = case.history.settings.get("cost.learning_rate")
+    if len(late) < 8 or case.is_early or not isinstance(rate, int | float):
+        return
+    turns = int(np.sum(np.diff(np.sign(late.values - late.median)) != 0))
+    swing = float(np.percentile(late.values, 90) - np.percentile(late.values, 10)) / max(late.median, 1e-3)
+    strength = min(grade(swing, 1.0, 2.0), grade(turns, 3, 6))
+    if strength <= 0:
+        return
+    text = f"the multiplier goes through its median {turns} times in the second half, between {say(late.bottom)} and {say(late.top)}"
+    fix = advice(f"move the multiplier more slowly: cost.learning_rate={float(rate) / 3:.2g}", "< 10 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(MULTIPLIER, text, *case.span, swing=swing),), remedies=(fix,))
 
 
 # ── stages of a curriculum: runs without one are not asked ──
