@@ -4,6 +4,7 @@
     python -m benchmarks.questions --held-out "why"             also the half that was kept; the look is recorded in looks.json
     python -m benchmarks.questions --fourth                     99 more, as different people type them; open, and held to no bar
     python -m benchmarks.questions --third "why"                60 questions of a third author; nothing but totals is shown; recorded, too
+    python -m benchmarks.questions --fifth "why"                47 more in other voices, and 12 that nothing answers; recorded, too
 
 A paraphrase is right if its guide comes first, or another whose first command is the same (the first row counts both, the second the guide
 alone). A question that nothing here answers is right if the answer is that it is not known.
@@ -33,12 +34,13 @@ UNKNOWN: Final = "unknown"
 HALVES: Final = {"tuned": "tuned", "held": "kept, not blind,", "blind": "second author's, read since,"}
 
 THIRD: Final = Path(__file__).parent / "third.yaml"
+FIFTH: Final = Path(__file__).parent / "fifth.yaml"
 FOURTH: Final = Path(__file__).parent / "fourth.yaml"
 INTENTS: Final = {
     # What an author means by a question, and what answers it here: guides by name, commands (also a guide's first one) by how they begin.
     "why-not-learning": ("stuck", "did-not-converge", "not-solved", "too-slow", "rlclinic diagnose"),
     "what-next": ("just-finished", "rlclinic diagnose", "rlclinic prescribe"),
-    "which-better": ("rlclinic compare", "rlclinic runs table", "rlclinic trial"),
+    "which-better": ("rlclinic compare", "rlclinic race", "rlclinic runs table", "rlclinic trial"),
     "is-it-solved": ("just-finished", "rlclinic evaluate", "rlclinic diagnose"),
     "stopped-or-collapsed": ("crashes", "rlclinic diagnose", "rlclinic runs logs"),
     "resume": ("rlclinic train --resume",),
@@ -134,6 +136,24 @@ def measure_fourth(*, misses: bool) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def measure_fifth(*, misses: bool) -> list[dict[str, Any]]:
+    """The rows of the questions in other voices."""
+    asked = [(entry["wants"], question, find(question)) for entry in yaml.safe_load(FIFTH.read_text()) for question in entry["questions"]]
+    wrong = [each for each in asked if not any(text.startswith(tuple(each[0])) for text in (each[2], first_command(each[2])))]
+    for wanted, question, got in wrong if misses else ():
+        print(f"  {wanted[0]}: {question!r} -> {got}")
+    rows = []
+    for what, among in (("a guide or command that answers it first", False), ("said that nothing does", True)):
+        of, missed = (sum((each[0] == [UNKNOWN]) is among for each in some) for some in (asked, wrong))
+        rows.append(
+            {
+                "what": f"questions in other voices: {what}", "unit": "%", "better": "higher", "bar": None, "stretch": None,
+                "value": 100 - 100 * missed / of, "found": of - missed, "of": of,
+            }
+        )  # fmt: skip
+    return rows
+
+
 def _is_meant(wanted: str, got: str) -> bool:
     if wanted == UNKNOWN:
         return got == UNKNOWN
@@ -153,6 +173,7 @@ def main() -> None:
     parser.add_argument("--held-out", metavar="WHY", help="look at the held-out half, too, and record it")
     parser.add_argument("--third", metavar="WHY", help="look at the third author's questions, too, and record it")
     parser.add_argument("--fourth", action="store_true", help="the open questions of many hands, too")
+    parser.add_argument("--fifth", metavar="WHY", help="look at the questions in other voices, too, and record it")
     parser.add_argument("--misses", action="store_true", help="list what was not understood")
     args = parser.parse_args()
     rows = measure("tuned", misses=args.misses)
@@ -166,6 +187,10 @@ def main() -> None:
         third = measure_third()
         record_look(f"third author: {args.third}", third)
         rows += third
+    if args.fifth:
+        fifth = measure_fifth(misses=args.misses)
+        record_look(f"other voices: {args.fifth}" + (" (misses listed)" if args.misses else ""), fifth)
+        rows += fifth
     for row in rows:
         print(f"{row['what']}: {row['value']:.1f} % ({row['found']} of {row['of']}; bar {row['bar']})")
     print(provenance.write("questions", rows, provenance.provenance(COMMAND), args.quick))

@@ -24,8 +24,12 @@ Kind = Literal["guide", "command", "rule", "metric", "setting"]
 
 LEAST_ALIKE: Final = 0.17
 """Likeness (0 to about 1.5) below which nobody knows what is meant."""
+ALIKE: Final = 0.9
+"""Likeness from which a question is one of those that are known, nearly word for word."""
 LEAST_FAMILIAR: Final = 0.5
 """Share of a question's words that must be known here; at or below, it is about something else."""
+LEAST_OF_THE_TRADE: Final = 0.3
+"""The same where one of them is a word that only the trade uses."""
 MOST_OF_IT: Final = 0.8
 """Share of a question's weight that a rule, metric or setting must have to be what is asked about."""
 MOST_IN_A_NAME: Final = 4
@@ -36,6 +40,7 @@ NOTHING: Final = "nothing"
 K1, B = 1.2, 0.5
 """BM25's: how soon repeated words stop counting, and how much long documents are held back."""
 _TOKEN: Final = re.compile(r"[a-z0-9_]+")
+_NUMBER: Final = re.compile(r"\d+(_\d+)*[kmb]?")
 _DEFINES: Final = re.compile(r"^\s*(what (is|are|does)|explain|define|meaning of|what do)\b", re.IGNORECASE)
 _ENDINGS: Final = ("ingly", "edly", "ing", "ies", "ed", "es", "ly", "s")
 
@@ -66,7 +71,8 @@ def search(question: str, most: int = 4) -> list[Match]:
     asked = _likened(question)
     # A name alone asks for its meaning; a sentence that happens to hold the words of a name does not.
     named = len(_tokens(question)) <= MOST_IN_A_NAME
-    if explained and (_DEFINES.match(question) or (named and (not asked or len(read_ideas(question)) == 1))):
+    plain = asked and asked[0].score >= ALIKE
+    if explained and (_DEFINES.match(question) or (named and (not asked or (len(read_ideas(question)) == 1 and not plain)))):
         return [*explained, *asked][:most]
     return [*asked, *explained][:most] if asked else []
 
@@ -87,7 +93,8 @@ def _likened(question: str) -> list[Match]:
     """Guides and commands by how much the question is like those that are known to ask for them; none where it is more like one that
     nothing here answers, or where half of its words are strange."""
     bank = _bank()
-    if bank.familiarity(question) <= LEAST_FAMILIAR:
+    trade = not _trade().isdisjoint(_tokens(question))
+    if bank.familiarity(question) <= (LEAST_OF_THE_TRADE if trade else LEAST_FAMILIAR):
         return []
     ranked = sorted(bank.compare(question).items(), key=lambda entry: -entry[1])
     if not ranked or ranked[0][0] == UNKNOWN or ranked[0][1] < LEAST_ALIKE:
@@ -108,7 +115,7 @@ def read_ideas(text: str) -> list[str]:
         known = words.get(word) or words.get(_stem(word))
         if known is not None:
             ideas.append(known)
-        elif word not in empty and not word.isdecimal():
+        elif word not in empty and not _NUMBER.fullmatch(word):
             ideas.append(_stem(word))
     return [idea for idea in ideas if idea != NOTHING]
 
@@ -134,7 +141,7 @@ def _synonyms() -> tuple[list[tuple[str, str]], dict[str, str], frozenset[str]]:
     phrases, words = [], {}
     for idea, spelled in read_words()["words"].items():
         for each in map(str, spelled):
-            plain = " ".join(_TOKEN.findall(each.lower().replace("'", "")))
+            plain = " ".join(_tokens(each))
             if " " in plain:
                 phrases.append((plain, idea))
             else:
@@ -220,7 +227,7 @@ class _Bank:
 
     def familiarity(self, question: str) -> float:
         """Share of the words that are known here, or nearly so."""
-        words = [word for word in _content(question) if not word.isdecimal()]
+        words = [word for word in _content(question) if not _NUMBER.fullmatch(word)]
         return sum(word in self._words or self._is_near(word) for word in words) / len(words) if words else 1.0
 
     def _is_near(self, word: str) -> bool:
@@ -249,7 +256,15 @@ def _features(text: str) -> Counter[tuple[str, str]]:
 
 
 def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text.lower().replace(chr(8217), chr(39)).replace(chr(39), ""))
+    plain = text.lower().replace(chr(8217), chr(39)).replace(chr(39), "")
+    short = read_words()["short"]
+    spelled = " ".join(str(short.get(word.strip(".,;:!?()"), word)) for word in plain.split())
+    return _TOKEN.findall(spelled)
+
+
+@cache
+def _trade() -> frozenset[str]:
+    return frozenset(read_words()["trade"])
 
 
 def _content(text: str) -> list[str]:

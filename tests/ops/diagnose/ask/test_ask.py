@@ -7,7 +7,7 @@ import typer
 
 import rlclinic
 from rlclinic.ops.diagnose.ask.answer import ask
-from rlclinic.ops.diagnose.ask.search import read_words
+from rlclinic.ops.diagnose.ask.search import read_words, search
 from rlclinic.ops.diagnose.requests import AskRequest
 from rlclinic.report.ask import AskAnswer
 from rlclinic.runs.record import Group
@@ -102,6 +102,21 @@ def test_every_command_that_is_offered_can_be_typed() -> None:
         assert not hasattr(found, "commands") or found.invoke_without_command, entry["type"]
         options = {spelled for parameter in found.params for spelled in parameter.opts}
         assert {word for word in entry["type"].split() if word.startswith("--")} <= options, entry["type"]
+
+
+@pytest.mark.parametrize(
+    ("question", "wanted"),
+    [
+        ("reward flatlined", "stuck"),
+        ("pong still at -21 after 2M frames", "stuck"),
+        ("hows my run doing rn", "in-progress"),
+        ("is it solved now", "just-finished"),
+        ("the disk is full, purge old runs", "rlclinic runs rm GROUP"),
+        ("how long did my last run take", "rlclinic runs show GROUP"),
+    ],
+)
+def test_a_question_in_a_hurry_is_understood(question: str, wanted: str) -> None:
+    assert search(question)[0].document.name == wanted
 
 
 def test_a_guide_is_found_by_other_words_than_its_own() -> None:
