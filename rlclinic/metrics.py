@@ -190,6 +190,16 @@ _SENTINELS = _table("train/sentinel/", ROLLOUT, """
     "entropy_relative": Band(0.0, 1.0, "jones2021debugging"),
 })  # fmt: skip
 
+_ACTORS = _table("train/sentinel/", "the row's last rollout, where actors collect (A3C, IMPALA, APPO)", """
+    policy_lag | updates | How many iterations older than the learner's the weights were that collected. | mean since the row before
+    policy_lag_max | updates | The oldest of them. | since the row before
+    actor_kl | nats | KL divergence of the learner's policy from the one that acted, before it learns from the rollout.
+    actor_ess | share | Share of the rollout that still counts after reweighting it to the learner's policy: 1 when nothing has moved.
+""", {
+    "policy_lag": Band(0.0, 16.0, "espeholt2018impala", "what matters is actor_ess: updates may be small"),
+    "actor_ess": Band(0.0, 1.0, "definition"),
+})  # fmt: skip
+
 _RANDOM = _table("train/sentinel/", "20 episodes (Gymnasium's envs: as many as an evaluation has) before training; equal in all rows", """
     random_return | return | What a uniformly random policy gets from the evaluation starts: below it is worse than nothing learned.
     random_return_std | return | Standard deviation of those returns over episodes.
@@ -390,14 +400,31 @@ _IMITATION = [
     policy_noise | action | Noise on the policy's own actions while collecting.
     unsafe_error | action | How far from the expert counts as unsafe (safe_dagger).
     doubt | action | Disagreement from which on the expert is asked (ensemble_dagger).
+    reward_lr | - | Learning rate of the discriminator (gail, airl).
+    gradient_penalty | - | How much the discriminator's slope is held to 1 (gail, airl).
 """),
 ]  # fmt: skip
 
+_COST = _table("train/cost/", ROLLOUT, """
+    return | cost | What an episode costs, on average over those that ended in the newest rollout in which one did.
+    multiplier | reward per cost | What a unit of cost takes off the reward, as learned: it rises while episodes cost too much.
+    explained_variance | share | How much of the costs to come their own critic explains.
+""")  # fmt: skip
 _BONUS = _table("train/bonus/", ROLLOUT, """
     return | return | What the bonus for new states pays in an episode, times its coefficient; the task's own return has none of it.
     share | share | The bonus' part of all that was paid, by size: near 1, the task's reward is not seen or does not count.
     half_life | env steps | The env steps in which the novelty of a step halved, on average since the start; blank while it has not fallen.
     new_states | per 1k env steps | States that were met for the first time: near 0, there is nothing new within reach.
+""")  # fmt: skip
+
+_ADVERSARY = _table("train/adversary/", ROLLOUT, """
+    loss | nats | Cross-entropy of telling recorded steps from own ones; 0.69 (log 2) where the discriminator cannot.
+    expert_accuracy | share | Recorded steps that it takes for recorded: near 1 together with policy_accuracy, the policy is told nothing.
+    policy_accuracy | share | Own steps that it takes for own; about 0.5 with expert_accuracy where the policy does what was shown.
+    held_out_accuracy | share | Of recorded steps that it never learned from: far below expert_accuracy, it knows those by heart.
+    reward_mean | - | Mean of what it pays for a step, in place of the environment's reward.
+    reward_std | - | Standard deviation of that over the rollout: near 0, all steps are paid alike.
+    absorbing_share | share | Own steps that lie behind terminal ones, as a discount counts them (algo.horizon).
 """)  # fmt: skip
 
 _CURRICULUM = _table("train/curriculum/", ROW, """
@@ -417,7 +444,7 @@ _SEEN = (
     *(_COUNTERS, _ROLL, _LOSSES, _METRICS, _GRADIENTS, _REPLAY_SEEN, _OFFLINE_SEEN, _VALIDATION, _TIME, _HYPERPARAMETERS, _REPLAY_NUMBERS),
     _IMITATION,
 )
-_TESTIFIED = (_SENTINELS, _COSTLY, _REPLAY, _OFFLINE, _FINGERPRINTS, _RANDOM, _ENVIRONMENT, _BONUS, _CURRICULUM)
+_TESTIFIED = (_SENTINELS, _ACTORS, _COSTLY, _REPLAY, _OFFLINE, _FINGERPRINTS, _RANDOM, _ENVIRONMENT, _BONUS, _ADVERSARY, _COST, _CURRICULUM)
 METRICS: Final[dict[str, Metric]] = {metric.name: metric for part in (*_SEEN, *_TESTIFIED) for metric in part}
 """By canonical name, in the order of a table's columns."""
 
@@ -434,6 +461,7 @@ FOREIGN: Final[dict[str, Metric]] = {metric.name: metric for metric in _OTHERS}
 _SAID: Final = {
     ("terms", "return"): ("return", 'What the term {} of info["reward_terms"] adds up to in an episode.'),
     ("terms", "share"): ("share", "The share of {} in the sizes of all terms of the reward: 1 means that it decides alone."),
+    ("terms", "advantage"): ("share", "The share of {} in the sizes of the terms' advantages: what it decides of what is learned."),
     ("info", "mean"): ("-", 'Mean of info["{}"] over an episode (env.log_info).'),
     ("info", "last"): ("-", 'info["{}"] at the end of an episode (env.log_info).'),
 }

@@ -8,7 +8,7 @@ def written_columns() -> set[str]:
     """Every column that training can write, whatever the algorithm; with clipped rewards, a bonus, a curriculum, and online."""
     rows = pytest.importorskip("rlclinic.training.rows", reason="needs torch")
     configs = [Config.model_validate({"env": {"id": "CartPole-v1", "clip_raw_reward": 1}, "algo": {"name": name}}) for name in ALGORITHMS]
-    configs.append(Config.model_validate({"env": {"id": "CartPole-v1"}, "bonus": {"kind": "count"}}))
+    configs.append(Config.model_validate({"env": {"id": "CartPole-v1"}, "bonus": {"kind": "count"}, "cost": {"limit": 1}}))
     stages = [{"name": name, "env": {"sutton_barto_reward": own}} for name, own in (("one", True), ("two", False))]
     sections = [{"env": {"id": "CartPole-v1"}, "curriculum": {"kind": kind, "stages": stages}} for kind in ("stages", "uniform")]
     configs += [Config.model_validate(section) for section in sections]

@@ -7,13 +7,14 @@ faults is the order of the runs. Evaluation environments have the fault too, as 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rlclinic.training import assembly, envs
+from rlclinic.training.envs.assembly import put_around
 from rlclinic.training.envs.base import ActionSpec, Step
 from rlclinic.training.sentinels import random_policy
 
@@ -92,6 +93,7 @@ class Faulty:
         self.members, self.n_envs, self.exact, self.failures = env.members, env.n_envs, False, env.failures
         self.obs_shape, self.obs_low, self.obs_high = env.obs_shape, env.obs_low, env.obs_high
         self.action, self.max_episode_steps, self.picture = env.action, env.max_episode_steps, env.picture
+        self.skips = env.skips
         idle = EnvFault()
         mine = [idle if (f.train_only if evaluation else f.eval_only) else f for f in faults]
         self._noise: torch.Generator | None = None
@@ -113,6 +115,10 @@ class Faulty:
     @property
     def action_mask(self) -> Tensor | None:
         return self._env.action_mask
+
+    @property
+    def stepping(self) -> Any:
+        return self._env.stepping
 
     def _number(self, name: str, like: Tensor) -> Tensor:
         """[M, 1] of one field."""
@@ -278,6 +284,22 @@ class _SameStarts:
         return torch.where(same, self._only, found)
 
 
+class RescaledActions:
+    """Gymnasium's RescaleAction around all copies at once."""
+
+    def __init__(self, env: Any, min_action: float, max_action: float) -> None:
+        self._env, inner = env, env.action
+        self._low, self._factor = min_action, (inner.high - inner.low) / (max_action - min_action)
+        self.action = ActionSpec("box", inner.sizes, np.full_like(inner.low, min_action), np.full_like(inner.high, max_action))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+    def step(self, action: Tensor) -> Step:
+        low, factor = (torch.as_tensor(each, dtype=action.dtype, device=action.device) for each in (self._env.action.low, self._factor))
+        return cast("Step", self._env.step(low + (action - self._low) * factor))
+
+
 @contextmanager
 def planted(faults: Sequence[EnvFault]) -> Iterator[None]:
     """Training environments with these faults, one for each run, inside the block."""
@@ -287,8 +309,12 @@ def planted(faults: Sequence[EnvFault]) -> Iterator[None]:
     make_good, clock, measured = envs.make, Clock(), list(faults)
 
     def make(config: Any, seeds: list[int], n_envs: int, device: str = "cpu", evaluation: bool = False, factory: Any = None) -> Any:
-        made = make_good(config, seeds, n_envs, device, evaluation, factory)
-        return Faulty(made, measured[: len(seeds)], clock, evaluation)
+        # The fault lies in the environment: frames are stacked, rewards and actions rescaled around it.
+        inner = config.model_copy(update={"frame_stack": 1, "time_in_obs": False, "reward_scale": 1.0, "wrappers": ()})
+        made: Any = Faulty(make_good(inner, seeds, n_envs, device, evaluation, factory), measured[: len(seeds)], clock, evaluation)
+        for wrapper in config.wrappers:
+            made = RescaledActions(made, **wrapper.kwargs)
+        return put_around(made, config)
 
     def compare_with_random(cohort: Any, factory: Any) -> None:
         """What a random policy gets differs by fault, and is measured for one run at a time."""

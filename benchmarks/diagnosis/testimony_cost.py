@@ -25,7 +25,6 @@ CASES: Final = {
     "SAC Pendulum-v1, 1 seed": ("Pendulum-v1:sac", 1, 10_000),
 }
 SB3: Final = "SentinelCallback, SB3 PPO CartPole-v1"
-RESULT: Final = Path(__file__).parent / "results" / "testimony_cost.json"
 
 
 def train(config: str, seeds: int, steps: int) -> None:
@@ -92,37 +91,58 @@ def run(name: str, testimony: bool, steps: int | None) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "benchmarks.diagnosis.testimony_cost", "--one", name, *(["--without"] if not testimony else [])]
         command += ["--steps", str(steps)] if steps else []
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+        # Found from another folder, too, with whatever else was on the path.
+        paths = [str(provenance.ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(str(Path(path).resolve()) for path in paths)}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
         whole, inside = done.stdout.strip().splitlines()[-1].split()
         return float(whole), float(inside)
+
+
+def compare(name: str, pairs: int, steps: int | None) -> dict[str, Any]:
+    """A row of the results' table: the cost in percent, by pairs."""
+    found = []
+    for number in range(pairs):
+        order = (True, False) if number % 2 else (False, True)
+        seconds = {testimony: run(name, testimony, steps) for testimony in order}
+        found.append((seconds[True], seconds[False]))
+    costs = [100 * (with_it[0] / without[0] - 1) for with_it, without in found]
+    inside = 100 * float(np.median([with_it[1] / with_it[0] for with_it, _ in found]))
+    return {
+        "what": f"testimony about the environment, of a training's CPU time: {name}",
+        "unit": "%",
+        "better": "lower",
+        "bar": 3.0,
+        "stretch": None,
+        "value": round(float(np.median(costs)), 2),
+        "interval": [round(min(costs), 2), round(max(costs), 2)],
+        "n": pairs,
+        "note": f"{inside:.2f} % is spent in its functions; the interval is that of single pairs",
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--steps", type=int)
+    parser.add_argument("--case", type=int, help="only this one, counted from 0; its row is printed")
+    parser.add_argument("--rows", type=Path, help="a file of rows that were printed so: nothing is measured, they are recorded")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--without", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.one:
         print(*measure(asked.one, not asked.without, asked.steps))
         return
-    rows: list[dict[str, Any]] = []
-    for name in (*CASES, SB3):
-        pairs = []
-        for number in range(asked.pairs):
-            order = (True, False) if number % 2 else (False, True)
-            seconds = {testimony: run(name, testimony, asked.steps) for testimony in order}
-            pairs.append((seconds[True], seconds[False]))
-        cost = float(np.median([with_it[0] / without[0] for with_it, without in pairs])) - 1
-        inside = float(np.median([with_it[1] / with_it[0] for with_it, _ in pairs]))
-        rows.append({"what": name, "cost": round(cost, 4), "inside": round(inside, 4), "pairs": [[a[0], b[0]] for a, b in pairs]})
-        print(f"{name}: {100 * cost:.1f} % by pairs, {100 * inside:.2f} % inside", flush=True)
+    names = [*CASES, SB3]
+    if asked.case is not None:
+        print(json.dumps(compare(names[asked.case], asked.pairs, asked.steps)))
+        return
+    if asked.rows:
+        rows = [json.loads(line) for line in asked.rows.read_text("utf-8").splitlines() if line.startswith("{")]
+    else:
+        rows = [compare(name, asked.pairs, asked.steps) for name in names]
     command = f"python -m benchmarks.diagnosis.testimony_cost --pairs {asked.pairs}"
-    RESULT.write_text(
-        json.dumps({"provenance": provenance.provenance(command), "bar": 0.03, "rows": rows}, indent=1) + "\n", encoding="utf-8"
-    )
+    provenance.write("testimony_cost", rows, provenance.provenance(command), quick=bool(asked.steps))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """`python -m benchmarks.treatment.environment_cures`: does the first prescription cure faults of environments that a wrapper can undo?
 
-A fault is planted in worlds, the group is trained and diagnosed, and its first prescription that a trial can try is trained with fresh
-seeds, the fault still in the environment, beside the sick settings and the clean environment with the same seeds. Restored and harmful are
-those of benchmarks.treatment.cured. Which causes count as undoable was written down before any was tried.
+A fault is planted in worlds, the group is trained and diagnosed, and its first prescription that a trial can try and that is not held
+back is trained with fresh seeds, the fault still in the environment, beside the sick settings, the clean environment, and the wrapper
+that undoes the fault (`undo`, for whoever knows it), all with the same seeds. Returns are compared in the true unit of the reward.
+Restored and harmful are those of benchmarks.treatment.cured. Which causes count as undoable was written down before any was tried;
+whether the wrapper that is known to be right undoes it in a world is measured, and reported beside.
 """
 
 import argparse
@@ -20,8 +22,9 @@ from benchmarks.diagnosis import cells as corpus_cells
 from benchmarks.diagnosis import packing, record
 from benchmarks.diagnosis.faults import Fault
 from benchmarks.diagnosis.measure import wilson
-from benchmarks.diagnosis.worlds import cells, native
+from benchmarks.diagnosis.worlds import cells, learnable, native, planted
 from benchmarks.treatment.cured import Judged, Trained
+from rlclinic.config import Config
 from rlclinic.config.overrides import set_values
 from rlclinic.diagnosis import engine
 from rlclinic.runs.history import History
@@ -35,44 +38,72 @@ FRESH: Final = (900, 901, 902, 903)
 RETURN: Final = "val/roll/ep_rew_mean"
 
 
-def choose(part: str, most: int, worlds: Sequence[str]) -> list[cells.WorldCell]:
-    """Cells with one undoable fault, spread over worlds and causes."""
-    found = [
-        cell
-        for cell in cells.all_cells(part)
-        if len(cell.faults) == 1 and cell.faults[0].cause in UNDOABLE and (not worlds or cell.task.id in worlds)
-    ]
+def choose(part: str, most: int, worlds: Sequence[str] = (), causes: Sequence[str] = ()) -> list[cells.WorldCell]:
+    """Every undoable fault once in every world, at the severity that the world's name decides, spread over worlds and causes."""
+    measured = learnable.load()
+    found: list[cells.WorldCell] = []
+    for name in worlds or cells.worlds(part):
+        task = cells.WorldTask(name, "", "fit" if part == "fit" else "test", own=True)
+        menu = planted.menu(task.config)
+        for cause in causes or UNDOABLE:
+            fitting = [fault for fault in menu[cause] if fault.fits(task)]
+            if fitting:
+                fault = fitting[int(planted.draw(name, cause) * len(fitting))]
+                found += cells._cell(task, (fault,), measured[name], part)
     found.sort(key=lambda cell: (int(cell.task.id.rpartition("-")[2]), cell.faults[0].cause, cell.task.id))
     return found[:most]
 
 
 def train(jobs: Sequence[cells.WorldCell], cpu: int, seconds: float) -> dict[str, list[History]]:
     """Runs by the cell's id, with their thresholds."""
-    entries: list[packing.Entry] = record.run(corpus_cells.cohorts(list(jobs)), 0, cpu, seconds)
+    entries: list[packing.Entry] = record.run(sorted(corpus_cells.cohorts(list(jobs)), key=record.cost, reverse=True), 0, cpu, seconds)
     by_id = {cell.id: cell for cell in jobs}
     return {str(entry.about["id"]): [cells.with_threshold(by_id[str(entry.about["id"])], run) for run in entry.runs] for entry in entries}
 
 
-def prescribe(cell: cells.WorldCell, runs: Sequence[History]) -> dict[str, Any]:
-    """The changes of the first prescription that a trial can try; {} if there is none, or nothing was found to be wrong."""
+def prescribe(cell: cells.WorldCell, runs: Sequence[History]) -> tuple[str, dict[str, Any]]:
+    """The first cause, and the changes of the first prescription that a trial can try and that is not held back; {} if there is none."""
     found = engine.diagnose(list(runs))
-    if found.causes[0].calm:
-        return {}
     for rx in make_prescriptions(found, list(runs), cell.config):
-        if rx.changes and rx.trialable:
-            return dict(rx.changes)
-    return {}
+        if rx.changes and rx.trialable and rx.held_back is None:
+            return found.causes[0].id, dict(rx.changes)
+    return found.causes[0].id, {}
 
 
-def score(runs: Sequence[History], floor: float, top: float) -> Trained:
-    """0 at what a random policy gets, 1 at the clean arm; and steps to the threshold."""
+def undo(cell: cells.WorldCell) -> dict[str, Any] | None:
+    """What someone who knows the fault would put around the environment; None where nothing can be."""
+    fault = cell.env
+    known: dict[str, dict[str, Any] | None] = {
+        "observation-scale": {"env.normalize_obs": True},
+        "observation-partial": {"env.frame_stack": 4},
+        "reward-scale-too-large": {"env.normalize_reward": True},
+        "reward-scale-too-small": {"env.normalize_reward": True},
+        "reward-sign": {"env.train_reward_scale" if fault.train_only else "env.reward_scale": -1.0},
+        "reward-shifted": {"env.train_reward_shift": -fault.reward_offset},
+        "episode-too-short": {"env.max_episode_steps": cell.task.config.spec.max_episode_steps},
+        "action-bounds": {"env.wrappers": [{"id": "RescaleAction", "min_action": -1.0, "max_action": 1.0}]} if fault.bound else None,
+    }
+    return known[cell.faults[0].cause]
+
+
+def patch(config: Config, changes: dict[str, Any]) -> Config:
+    return set_values(config, [f"{name}={json.dumps(value)}" for name, value in changes.items()])
+
+
+def unit_of(cell: cells.WorldCell) -> float:
+    """What a true reward of 1 is in the evaluations that a run logs: a fault that pays otherwise, and what was put around it."""
+    return (1.0 if cell.env.train_only else cell.env.reward_scale) * cell.config.env.reward_scale
+
+
+def score(runs: Sequence[History], unit: float, floor: float, top: float, threshold: float) -> Trained:
+    """In true rewards, 0 at what a random policy gets and 1 at the clean arm; and steps to the threshold."""
     scores, steps = [], []
     for run in runs:
         series = run.series.get(RETURN)
-        values = np.zeros(0) if series is None else np.asarray(series.values, dtype=float)
+        values = np.zeros(0) if series is None else np.asarray(series.values, dtype=float) / unit
         late = values[-max(1, len(values) // 4) :]
         scores.append(max(0.0, (float(late.mean()) - floor) / max(top - floor, 1e-9)) if len(late) and run.state != "failed" else 0.0)
-        passed = np.flatnonzero(values >= (np.inf if run.threshold is None else run.threshold))
+        passed = np.flatnonzero(values >= threshold)
         steps.append(float(series.steps[passed[0]]) if series is not None and len(passed) else np.inf)
     return Trained(tuple(scores), tuple(steps))
 
@@ -82,83 +113,112 @@ def late_return(runs: Sequence[History]) -> float:
     return float(np.mean(ends)) if ends else float("nan")
 
 
+def arms_of(cell: cells.WorldCell) -> dict[str, cells.WorldCell]:
+    """What is trained whatever is prescribed. One clean arm serves all faults of a world."""
+    healthy = (Fault("healthy", "clean", "test"),)
+    threshold = learnable.load()[cell.task.id]["threshold"]
+    made = {
+        "sick": cell,
+        "control": _rename(replace(cell, seeds=FRESH), "control"),
+        "clean": replace(cell, config=cell.task.config, faults=healthy, seeds=FRESH, threshold=threshold),
+    }
+    if (changes := undo(cell)) is not None:
+        made["undone"] = _rename(replace(cell, seeds=FRESH, config=patch(cell.config, changes)), "undone")
+    return made
+
+
+def _rename(cell: cells.WorldCell, label: str) -> cells.WorldCell:
+    return replace(cell, faults=(replace(cell.faults[0], label=f"{cell.faults[0].label} {label}"),))
+
+
+def judge(cell: cells.WorldCell, arms: dict[str, cells.WorldCell], trained: dict[str, list[History]]) -> dict[str, Any]:
+    """What became of a group, as it is reported."""
+    runs = {name: trained[arm.id] for name, arm in arms.items() if name != "sick"}
+    random = [run.series["train/sentinel/random_return"].values[0] for run in runs["clean"]]
+    floor, top, threshold = float(np.mean(random)), late_return(runs["clean"]), learnable.load()[cell.task.id]["threshold"]
+    judged = Judged({}, {name: score(each, unit_of(arms[name]), floor, top, threshold) for name, each in runs.items()})
+    return {
+        "sick": judged.arms["control"].level < 0.9,
+        "undoable": judged.restored("undone"),
+        "cured": judged.restored("rx1"),
+        "harmful": "rx1" in runs and judged.harmful("rx1"),
+        "levels": {name: round(arm.level, 3) for name, arm in judged.arms.items()},
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", default="held_out", choices=["fit", "held_out", "reserve"])
-    parser.add_argument("--most", type=int, default=80)
-    parser.add_argument("--worlds", default="")
+    parser.add_argument("--part", default="fit", choices=list(cells.SEEDS))
+    parser.add_argument("--most", type=int, default=150)
+    parser.add_argument("--worlds", default="", help="only these, with commas between them")
+    parser.add_argument("--causes", default="", help="only these, with commas between them")
     parser.add_argument("--cpu", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=1200.0, help="for each of the two rounds of training")
-    parser.add_argument("--recorded", type=Path, help="sick groups that were trained already, a file of benchmarks.diagnosis.worlds.record")
+    parser.add_argument("--out", type=Path, help="write every group to this file, as JSON lines")
+    parser.add_argument("--groups", type=Path, help="such a file: nothing is trained, and the figures are recorded")
     asked = parser.parse_args()
-    native.register()
-    chosen = choose(asked.part, asked.most, [name for name in asked.worlds.split(",") if name])
-    if asked.recorded:
-        stored = {str(entry.about["id"]): list(entry.runs) for entry in packing.load(asked.recorded)}
-        sick = {cell.id: stored[cell.id] for cell in chosen if cell.id in stored}
-    else:
-        sick = train(chosen, asked.cpu, asked.seconds)
-    arms: list[tuple[cells.WorldCell, str, cells.WorldCell]] = []
-    patches = {}
-    for cell in chosen:
-        if cell.id not in sick:
-            continue
-        patches[cell.id] = changes = prescribe(cell, sick[cell.id])
-        # One clean arm for all faults of a world, in the units of its own reward.
-        healthy = (Fault("healthy", "clean", "test"),)
-        own = round(cell.threshold / cell.faults[0].scores, 6)
-        clean = replace(cell, config=cell.task.config, faults=healthy, seeds=FRESH, threshold=own)
-        arms += [(cell, "control", replace(cell, seeds=FRESH)), (cell, "clean", clean)]
-        if changes:
-            patched = set_values(cell.config, [f"{name}={json.dumps(value)}" for name, value in changes.items()])
-            arms.append((cell, "rx1", replace(cell, config=patched, seeds=FRESH, faults=(replace(cell.faults[0], label="rx1"),))))
-    started = time.perf_counter()
-    trained = train(list({arm.id: arm for _, _, arm in arms}.values()), asked.cpu, asked.seconds)
-    rows: list[dict[str, Any]] = []
-    for cell in chosen:
-        runs = {name: trained[arm.id] for owner, name, arm in arms if owner is cell and arm.id in trained}
-        if not {"control", "clean"} <= runs.keys() or (patches.get(cell.id) and "rx1" not in runs):
-            continue
-        # The environment's own units: a fault that scales rewards scales what is good by the same factor.
-        factor = cell.faults[0].scores
-        random = [run.series["train/sentinel/random_return"].values[0] for run in runs["clean"]]
-        floor, top = float(np.mean(random)) * factor, late_return(runs["clean"]) * factor
-        judged = Judged(
-            {},
-            {
-                name: score(each, floor, top) if name != "clean" else score(each, floor / factor, top / factor)
-                for name, each in runs.items()
-            },
-        )
-        hurt = "rx1" in runs and judged.harmful("rx1")
-        ill = judged.arms["control"].level < 0.9
-        levels = {name: round(arm.level, 3) for name, arm in judged.arms.items()}
-        rows.append(
-            {"id": cell.id, "changes": patches[cell.id], "sick": ill, "cured": judged.restored("rx1"), "harmful": hurt, "levels": levels}
-        )
-        print(json.dumps(rows[-1]), flush=True)
-    sick_rows = [row for row in rows if row["sick"]]
-    cured, harmful = sum(row["cured"] for row in sick_rows), sum(row["harmful"] for row in rows)
-    rated = [
-        _rate("cured by the first prescription", cured, len(sick_rows), 70.0, "higher"),
-        _rate("harmed", harmful, len(rows), 2.0, "lower"),
-    ]
-    print(json.dumps(rated), f"{time.perf_counter() - started:.0f} s")
-    if asked.part == "held_out":
+    if asked.groups:
+        rows = [json.loads(line) for line in asked.groups.read_text("utf-8").splitlines()]
         command = f"python -m benchmarks.treatment.environment_cures --part {asked.part} --most {asked.most}"
-        path = provenance.write("environment_cures", rated, provenance.provenance(command), quick=False)
+        path = provenance.write(f"environment_cures_{asked.part}", rate(rows, asked.part), provenance.provenance(command), quick=False)
         path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "groups": rows}, indent=1) + "\n", "utf-8")
+        return
+    native.register()
+    started = time.perf_counter()
+    chosen = choose(asked.part, asked.most, *([name for name in given.split(",") if name] for given in (asked.worlds, asked.causes)))
+    arms = {cell.id: arms_of(cell) for cell in chosen}
+    trained = train(list({arm.id: arm for each in arms.values() for arm in each.values()}.values()), asked.cpu, asked.seconds)
+    chosen = [cell for cell in chosen if all(arm.id in trained for arm in arms[cell.id].values())]
+    named: dict[str, tuple[str, dict[str, Any]]] = {}
+    for cell in chosen:
+        named[cell.id] = _, changes = prescribe(cell, trained[cell.id])
+        if changes:
+            mine = arms[cell.id]
+            arm = _rename(replace(cell, seeds=FRESH, config=patch(cell.config, changes)), "rx1")
+            mine["rx1"] = mine["undone"] if "undone" in mine and arm.config == mine["undone"].config else arm
+    trained |= train(
+        [arms[cell.id]["rx1"] for cell in chosen if "rx1" in arms[cell.id] and arms[cell.id]["rx1"].id not in trained],
+        asked.cpu,
+        asked.seconds,
+    )
+    rows = []
+    for cell in chosen:
+        first, changes = named[cell.id]
+        if changes and arms[cell.id]["rx1"].id not in trained:
+            continue
+        rows.append({"id": cell.id, "named": first, "changes": changes, **judge(cell, arms[cell.id], trained)})
+        print(json.dumps(rows[-1]), flush=True)
+    if asked.out:
+        asked.out.parent.mkdir(parents=True, exist_ok=True)
+        asked.out.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    rated = rate(rows, asked.part)
+    print(json.dumps(rated, indent=1), f"{time.perf_counter() - started:.0f} s")
 
 
-def _rate(what: str, hits: int, count: int, bar: float, better: str) -> dict[str, Any]:
+def rate(rows: Sequence[dict[str, Any]], part: str) -> list[dict[str, Any]]:
+    """The figures, in percent."""
+    sick = [row for row in rows if row["sick"]]
+    undoable = [row for row in sick if row["undoable"]]
+    families = f"{part} families"
+    listed = "environment faults of a cause that a wrapper can undo"
+    return [
+        _rate(f"environment faults that the right wrapper undoes, {families}: cured by the first prescription",
+              sum(row["cured"] for row in undoable), len(undoable), 70.0, 85.0, "higher"),
+        _rate(f"{listed}, {families}: harmed by the first prescription", sum(row["harmful"] for row in rows), len(rows), 2.0, 0.5, "lower"),
+        _rate(f"{listed}, whether or not it does there, {families}: cured by the first prescription",
+              sum(row["cured"] for row in sick), len(sick), None, None, "higher"),
+    ]  # fmt: skip
+
+
+def _rate(what: str, hits: int, count: int, bar: float | None, stretch: float | None, better: str) -> dict[str, Any]:
     """A row of the results' table, in percent."""
     share = wilson(hits, count)
     return {
-        "what": f"environment faults that a wrapper can undo, held-out families: {what}",
+        "what": what,
         "unit": "%",
         "better": better,
         "bar": bar,
-        "stretch": None,
+        "stretch": stretch,
         "value": round(100 * share["share"], 2),
         "interval": [round(100 * share[end], 2) for end in ("low", "high")],
         "n": count,

@@ -6,8 +6,12 @@ trial (`rlclinic trial LOGS --rx N`: our trainer with translated settings). A pr
 is a harm. What is held back (`held_back`: to be tried before it is used) is counted apart, and tried all the same; longer training of the
 same run is no change that a trial compares.
 
-    python -m benchmarks.treatment.slow_sb3 --folder /tmp/slow            # train (stable-baselines3), diagnose, try
+    python -m benchmarks.treatment.slow_sb3                                  train (stable-baselines3), diagnose, try, write the results
+    python -m benchmarks.treatment.slow_sb3 --only dqn_cartpole ppo_acrobot  some of them; the results are written once all seven are there
     python -m benchmarks.treatment.slow_sb3 train dqn_cartpole --seed 3 --out DIR
+
+It takes hours on two cores and goes on where it was stopped: a run that was saved, and a trial that has ended, are kept in --folder. What
+was tried with another prescription than the one that is given now is tried again.
 """
 
 import argparse
@@ -16,8 +20,11 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
+
+from benchmarks import provenance
 
 CONFIGS: Final[dict[str, dict[str, Any]]] = {
     "dqn_cartpole": {"algo": "DQN", "env": "CartPole-v1", "steps": 50_000},
@@ -29,6 +36,7 @@ CONFIGS: Final[dict[str, dict[str, Any]]] = {
     "ppo_pendulum": {"algo": "PPO", "env": "Pendulum-v1", "steps": 60_000, "threshold": -200.0},
 }
 """Settings that are not given are SB3's own defaults."""
+COMMAND: Final = "python -m benchmarks.treatment.slow_sb3"
 SEEDS: Final = (0, 1, 2, 3)
 EVALUATIONS: Final = 25
 
@@ -71,7 +79,7 @@ def spawn(arguments: list[str], log: Path | None = None) -> int:
 
 
 def train_all(folder: Path, names: list[str], cores: int) -> None:
-    """Three seeds of each config, one folder each."""
+    """Four seeds of each config, one folder each; those that were saved are kept."""
     jobs = [
         (name, seed, folder / "logs" / name / f"{name}_{seed}")
         for name in names
@@ -129,10 +137,39 @@ def try_first(folder: Path, name: str, said: dict[str, Any], per_look: int) -> d
     words = ["rlclinic", "trial", str(folder / "logs" / name), "--rx", str(first["number"]), "--outcome", "return", "--looks", "1"]
     words += ["--per-look", str(per_look), "--yes", "--quiet", "--json", "--runs-dir", str(folder / "runs" / name)]
     words += ["--threshold", str(CONFIGS[name]["threshold"])] if "threshold" in CONFIGS[name] else []
-    log = folder / f"{name}.trial.json"
-    code, text = spawn(words, log), log.read_text()
-    verdict = json.loads(text[text.index("{") : text.rindex("}") + 1])["trial"]["verdict"] if code == 0 else None
-    return {"given": first["title"], "held_back": first["held_back"] is not None, "tried": True, "exit": code, "verdict": verdict}
+    tried, log = folder / f"{name}.tried.json", folder / f"{name}.trial.json"
+    asked = {"changes": first["changes"], "per_look": per_look}
+    kept = json.loads(tried.read_text()) if tried.exists() else {}
+    if kept.get("asked") != json.loads(json.dumps(asked)):
+        code, text = spawn(words, log), log.read_text()
+        trial = json.loads(text[text.index("{") : text.rindex("}") + 1])["trial"] if code == 0 else {}
+        arms = {arm["name"]: arm.get("final") or arm.get("score") for arm in trial.get("arms", [])}
+        kept = {"asked": asked, "exit": code, "verdict": trial.get("verdict"), "seeds_per_arm": per_look, "arms": arms}
+        if code == 0:
+            tried.write_text(json.dumps(kept, indent=1, default=str))
+    found = {key: value for key, value in kept.items() if key != "asked"}
+    return {"given": first["title"], "held_back": first["held_back"] is not None, "tried": True, **found}
+
+
+def count(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows: what was given for use and rejected, what was held back, what was tried, and where nothing was given."""
+    of = f"of {len(result)}"
+    given = [each for each in result.values() if each["given"] is not None]
+    tried = [each for each in given if each["tried"]]
+    counts = {
+        "prescriptions given for use that a trial rejected": sum(each["verdict"] == "reject" and not each["held_back"] for each in tried),
+        "prescriptions that were held back": sum(bool(each.get("held_back")) for each in given),
+        "of those held back, rejected by their trial": sum(each["verdict"] == "reject" and each["held_back"] for each in tried),
+        "prescriptions that were tried": len(tried),
+        "configs without a change of a setting": len(result) - len(given),
+    }
+    return [
+        {
+            "what": f"healthy but slow SB3 configs: {what}", "unit": of, "value": value, "better": "lower",
+            "bar": 0 if place == 0 else None, "stretch": None, **({"configs": result} if place == 0 else {}),
+        }
+        for place, (what, value) in enumerate(counts.items())
+    ]  # fmt: skip
 
 
 def main() -> None:
@@ -158,7 +195,22 @@ def main() -> None:
         said = diagnose(folder, name)
         result[name] = said | ({} if asked.what == "diagnose" else try_first(folder, name, said, asked.per_look))
         print(name, json.dumps(result[name], default=str), flush=True)
-    (folder / "slow_sb3.json").write_text(json.dumps(result, indent=1, default=str))
+    if asked.what == "diagnose":
+        return
+    kept = folder / "slow_sb3.json"
+    result = (json.loads(kept.read_text()) if kept.exists() else {}) | json.loads(json.dumps(result, default=str))
+    kept.write_text(json.dumps(result, indent=1))
+    missing = [name for name in CONFIGS if name not in result or (result[name].get("tried") and result[name]["verdict"] is None)]
+    if missing:
+        print(f"not written yet: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
+        return
+    for row in (rows := count({name: result[name] for name in CONFIGS})):
+        print(f"{row['what']}: {row['value']} {row['unit']}")
+    print(
+        provenance.write(
+            "slow_sb3", rows, provenance.provenance(COMMAND, {"stable-baselines3": metadata.version("stable-baselines3")}), False
+        )
+    )
 
 
 if __name__ == "__main__":

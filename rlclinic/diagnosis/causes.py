@@ -56,7 +56,12 @@ _OF_NO_RULE: Final = (
             "ppo-instead",
         ),
     ),
-    KnownCause(HEALTHY, "healthy", "nothing wrong", doses=("longer-steps-if-short", "more-updates-if-few", "more-envs")),
+    KnownCause(
+        HEALTHY,
+        "healthy",
+        "nothing wrong",
+        doses=("scale-rewards-if-very-far", "scale-observations-if-very-far", "longer-steps-if-short", "more-updates-if-few", "more-envs"),
+    ),
     KnownCause(NO_REFERENCE, "it learns; whether it learned enough cannot be told without a threshold: give one", "nothing wrong"),
     KnownCause(TOO_EARLY, "too early to tell", "cannot tell"),
     KnownCause(NO_RETURN, "no return was logged: nothing can be said about learning", "cannot tell"),

@@ -21,12 +21,13 @@ from rlclinic.runs.history import History
 
 LIKELY = 0.15
 SURE = 0.7
-CLEAR, DOUBT = 0.9, 0.5
+CLEAR, DOUBT, BY_CHANCE = 0.9, 0.5, 0.2
 CURVE_POINTS = 64
 ENDINGS = frozenset({"CFG107", "ENV608"})
 """Rules about what ended a run."""
 SAME_FOR_ALL = frozenset({"threshold-out-of-reach", "actions-without-effect", "reward-sign"})
 """Causes that would hold for every seed of a config: one that solved the task refutes them."""
+TOO_NOISY = "evaluation-too-noisy"
 NOISY = "EVA803"
 """The rule that says that evaluations are too noisy to judge by."""
 
@@ -177,6 +178,8 @@ def _causes(findings: Sequence[GroupFinding], results: Sequence[RuleResult], cas
     by_chance = any(finding.rule == NOISY and finding.strength >= SURE for finding in findings)
     # While runs go on, what no check explains may simply need more time.
     waiting = ranked[0].id == UNKNOWN and all(case.unfinished for case in cases if case.sick)
+    if by_chance and ranked[0].id == TOO_NOISY and not _troubled(cases) and not waiting:
+        return _left_open(ranked[0], _calm(cases))
     if (_troubled(cases) or by_chance) and not waiting:
         return [_weighed(cause, cases) for cause in ranked]
     # Nothing needs an explanation; what is wrong all the same is told after that, unless it is an invariant that broke.
@@ -185,6 +188,12 @@ def _causes(findings: Sequence[GroupFinding], results: Sequence[RuleResult], cas
     if not broken and _unjudged(cases) and serious and serious[0].probability >= CLEAR:
         return _doubted(serious[0], _calm(cases))
     return [*broken, _calm(cases), *(cause for cause in serious if cause not in broken)]
+
+
+def _left_open(noisy: Cause, calm: Cause) -> list[Cause]:
+    """The threshold was passed, and evaluations are too noisy to be sure of it: most such runs do well all the same."""
+    chance = round(BY_CHANCE * noisy.probability, 4)
+    return [calm.model_copy(update={"probability": round(1 - chance, 4)}), noisy.model_copy(update={"probability": chance})]
 
 
 def _doubted(cause: Cause, calm: Cause) -> list[Cause]:
@@ -201,7 +210,13 @@ def _certain(cause: Cause, findings: Sequence[GroupFinding]) -> bool:
 
 def _weighed(cause: Cause, cases: Sequence[Case]) -> Cause:
     """What most likely keeps most runs of a group from learning is serious, however mild each finding is by itself."""
-    decisive = cause.probability >= SURE and 2 * sum(case.sick for case in cases) >= len(cases) and 2 * cause.agree >= len(cases)
+    # That too few episodes were evaluated keeps no run from learning.
+    decisive = (
+        cause.id != TOO_NOISY
+        and cause.probability >= SURE
+        and 2 * sum(case.sick for case in cases) >= len(cases)
+        and 2 * cause.agree >= len(cases)
+    )
     return cause.model_copy(update={"severity": Severity.HIGH}) if decisive and cause.id != UNKNOWN else cause
 
 

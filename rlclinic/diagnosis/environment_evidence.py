@@ -68,7 +68,7 @@ HIDDEN: Final = {
     "observation-noise": ("actions-without-effect", "reward-noise", "observation-late", "final-observation-overwritten"),
     "observation-late": ("actions-without-effect",),
     "starts-identical": ("observation-partial",),
-    "reward-clipped": ("reward-scale-too-small", "episode-too-short"),
+    "reward-clipped": ("reward-scale-too-small", "episode-too-short", "deceptive-reward"),
     "reward-scale-too-small": ("episode-too-short",),
     "episode-too-short": ("actions-without-effect",),
     "never-reset": (
@@ -81,11 +81,13 @@ HIDDEN: Final = {
         "episode-too-short",
     ),
     "reward-never-seen": ("reward-scale-too-small", "reward-sparse"),
-    "reward-delayed": ("reward-sparse", "reward-noise", "reward-clipped"),
-    "reward-noise": ("reward-scale-too-large",),
+    "reward-delayed": ("reward-sparse", "reward-noise", "reward-clipped", "reward-sign"),
+    "reward-noise": ("reward-scale-too-large", "reward-sign", "deceptive-reward"),
     "time-limit-as-terminal": ("episode-too-short",),
 }
 """By cause: others that cannot be told while it is there."""
+NEAR: Final = 0.15
+"""How much less certain a cause may be seen than one that it hides."""
 ODDS_OF_UNKNOWN: Final = 0.6
 FAINT: Final = 0.3
 REFUTED: Final = 0.1
@@ -124,7 +126,13 @@ def find_signs(lint: EnvLint, facts: Mapping[str, Any], cases: Sequence[Case]) -
     if idle is not None and idle.check == "ENV207" and np.ptp(paid) < 1e-9:
         # Nothing moves because nothing is done; if only the sight of it were frozen, some steps would be paid more than others.
         kept = {cause: one for cause, one in kept.items() if cause not in ("observation-constant", "observation-not-updated")}
-    hidden = {other for cause in kept for other in HIDDEN.get(cause, ())}
+    # What is seen faintly does not stand in the way of what is seen clearly.
+    hidden = {
+        other
+        for cause, one in kept.items()
+        for other in HIDDEN.get(cause, ())
+        if other in kept and kept[other].certainty < one.certainty + NEAR
+    }
     return [one for one in kept.values() if one.cause not in hidden]
 
 

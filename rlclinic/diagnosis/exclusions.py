@@ -70,7 +70,8 @@ def _level(name: str, text: str, most: float) -> Callable[[Sequence[Case]], str 
 
 
 def _entropy(cases: Sequence[Case]) -> str | None:
-    level = _middle(cases, sentinel("entropy_relative"))
+    # A normal distribution has no largest entropy: what is logged there is a share of the box's, and may be above 1.
+    level = _middle([case for case in cases if not measures.is_continuous(case)], sentinel("entropy_relative"))
     return f"{percent(level)} of its maximum" if level is not None and 0.15 < level < 0.9 else None
 
 

@@ -34,7 +34,7 @@ FAMILIES: Final = (
 )  # fmt: skip
 ENTRY_POINTS: Final = "rlclinic.rules"
 """Each names a module of another package, whose rules and causes are registered when it is imported."""
-ON_POLICY: Final = ("ppo", "a2c", "reinforce")
+ON_POLICY: Final = ("ppo", "a2c", "reinforce", "a3c", "impala", "appo")
 ANY_ALGORITHM: Final = ("evaluation", "resume", "throughput", "budget", "folder")
 """Families whose rules look at returns, files and time only: they hold for an algorithm that no rule knows."""
 CONFIG: Final = "config:"

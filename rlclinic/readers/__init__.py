@@ -37,7 +37,7 @@ from rlclinic.readers import (
 )
 from rlclinic.readers.import_runs import import_run, import_runs
 from rlclinic.readers.options import Mapping, Options, make_options
-from rlclinic.readers.trackers import mlflow, wandb
+from rlclinic.readers.trackers import aim, mlflow, wandb
 from rlclinic.runs.history import History
 
 __all__ = ["FORMATS", "Format", "Mapping", "Options", "import_run", "import_runs", "load_plugins", "read"]
@@ -47,7 +47,6 @@ _SPOOL_BYTES: Final = 16 << 20
 _MAX_FILES: Final = 64
 _MAX_FOLDERS: Final = 256
 _MAX_NAMES: Final = 6
-_AIM: Final = ".aim"
 _TEXTS: Final = (".log", ".out", ".txt")
 
 
@@ -68,6 +67,7 @@ FORMATS: Final = (
     Format("Stable-Baselines3 and rl-zoo3 folders", sb3.matches, sb3.read),
     Format("TensorBoard folders (CleanRL and others)", tensorboard.matches, tensorboard.read),
     Format("MLflow's database", mlflow.matches, mlflow.read),
+    Format("Aim's store (with Aim installed)", aim.matches, aim.read),
     Format("a file for each metric (TorchRL, d3rlpy, MLflow)", file_per_metric.matches, file_per_metric.read),
     Format("CSV and JSON lines", csv_jsonl.matches, csv_jsonl.read),
     Format("console output", console.matches, console.read),
@@ -162,11 +162,8 @@ def _read_folder(path: Path, options: Options, depth: int = 0) -> list[History]:
                 histories += _read_folder(folder, options, depth + 1)
             except RlclinicError:
                 continue
-    if not histories and (path.name == _AIM or (path / _AIM).is_dir()):
-        raise UsageError(
-            f"{path} holds Aim's store, a database that only Aim's own package reads.\n  Nothing can be said about its runs.\n"
-            "  Write a CSV for each run with that package, a column for the step and one for each metric, and give that"
-        )
+    if not histories and aim.lies_in(path):
+        return aim.read(path, options)
     if not histories:
         raise UsageError(
             f"{path} holds no log that can be read; looked for: {', '.join(form.name for form in (*FORMATS, *load_plugins()))}.\n"

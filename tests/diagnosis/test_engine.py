@@ -14,6 +14,7 @@ from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Diagnosis, Severity
 from rlclinic.diagnosis.forecast.features import prefix
+from rlclinic.diagnosis.rules import cases
 from rlclinic.errors import UsageError
 from rlclinic.runs.history import History, make_series
 from tests.diagnosis import recorded
@@ -275,3 +276,11 @@ def test_what_every_run_shows_is_told_with_the_numbers_of_the_run_that_leads() -
     assert "KL 0.1 per update" in first.moved_first
     assert "explained variance 0.001" in first.with_it
     assert "explained variance -3" not in first.with_it
+
+
+def test_a_threshold_passed_in_noisy_evaluations_is_told_as_passed_with_the_doubt_beside_it() -> None:
+    noisy = {"val/roll/ep_rew_mean": 510.0, "val/roll/ep_rew_std": 600.0}
+    found = engine.diagnose([cases.solved(noisy, settings={"run.eval_episodes": 4}, threshold=500.0)])
+    assert [cause.id for cause in found.causes] == ["healthy", "evaluation-too-noisy"]
+    assert 0.5 < found.causes[0].probability < 1
+    assert max(cause.severity.rank for cause in found.causes) == Severity.LOW.rank

@@ -19,15 +19,15 @@ from rlclinic.config.overrides import set_values
 from rlclinic.errors import ConfigError
 
 SPLITS: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("split.json").read_text("utf-8"))
-HEALTHY: Final = {"fit": 8, "held_out": 38, "reserve": 20, "second": 28, "third": 16, "fourth": 8}
+HEALTHY: Final = {"fit": 8, "held_out": 38, "reserve": 20, "second": 28, "third": 16, "fourth": 30}
 """Healthy and odd-but-healthy groups of each world."""
 SEEDS: Final = {"fit": 0, "held_out": 300, "reserve": 600, "second": 900, "third": 1200, "fourth": 1500}
-SMALL: Final = {"fit": 0.1, "held_out": 0.22, "reserve": 0.14, "second": 0.22, "third": 0.1, "fourth": 0.0}
+SMALL: Final = {"fit": 0.1, "held_out": 0.22, "reserve": 0.14, "second": 0.22, "third": 0.1, "fourth": 0.1}
 """Share of worlds in which faults are planted that need a program of their own."""
 DRAWS: Final = {"third": 4}
 """Worlds of a family, where they are not all."""
-CHOSEN: Final = {"fourth": ("market-0", "juggler-1", "garden-0", "glider-1", "epidemic-0", "drummer-0", "rowing-1")}
-"""Worlds of a part, where it is not the same number of each family."""
+MOST: Final = {"fourth": 3}
+"""Worlds of a family at most: the first ones that are learned."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,20 @@ def part_of(name: str) -> str:
     return next(part for part in SEEDS if family in SPLITS[part])
 
 
+def worlds(part: str) -> list[str]:
+    """The worlds of one part of the split that are learned, family by family."""
+    measured, found = learnable.load(), []
+    for family in SPLITS[part]:
+        names = families.names(family, draws=DRAWS.get(part, families.DRAWS))
+        found += [name for name in names if measured.get(name, {}).get("learned")][: MOST.get(part)]
+    return found
+
+
 def all_cells(part: str) -> Iterator[WorldCell]:
     """The cells of one part of the split, in a fixed order."""
     measured = learnable.load()
-    for name in CHOSEN.get(part, families.names(*SPLITS[part], draws=DRAWS.get(part, families.DRAWS))):
-        if measured[name]["learned"]:
-            yield from _of_world(WorldTask(name, "", "fit" if part == "fit" else "test", own=True), measured[name], part)
+    for name in worlds(part):
+        yield from _of_world(WorldTask(name, "", "fit" if part == "fit" else "test", own=True), measured[name], part)
 
 
 def _of_world(task: WorldTask, measured: dict[str, Any], part: str) -> Iterator[WorldCell]:

@@ -96,10 +96,12 @@ def load() -> dict[str, dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", default=[], help="families or worlds")
+    parser.add_argument("--missing", action="store_true", help="only those that were not measured yet")
     parser.add_argument("--processes", type=int, default=2)
     wanted = parser.parse_args()
-    names = [name for name in families.names() if not wanted.only or name in wanted.only or families.world(name).family in wanted.only]
     known = load() if FILE.exists() else {}
+    names = [name for name in families.names() if not wanted.only or name in wanted.only or families.world(name).family in wanted.only]
+    names = [name for name in names if not (wanted.missing and name in known)]
     with multiprocessing.get_context("fork").Pool(wanted.processes, maxtasksperchild=1) as pool:
         for name, found in zip(names, pool.imap(measure, names), strict=True):
             known[name] = found

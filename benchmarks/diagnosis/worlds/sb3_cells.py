@@ -8,11 +8,12 @@ answer is that they cannot.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, Final
 
 from benchmarks.diagnosis.faults import Fault
 from benchmarks.diagnosis.faulty import EnvFault
-from benchmarks.diagnosis.worlds import families, learnable, planted
+from benchmarks.diagnosis.worlds import cells, families, learnable, planted
 
 SEEDS: Final = (0, 1)
 
@@ -69,7 +70,24 @@ PLACES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "a2c": ("radio-2", "mixer-2"),
     },
 }
-TIMES: Final = {"fit": 1, "held_out": 2, "reserve": 1, "second": 2, "third": 2}
+
+
+def places(part: str) -> dict[str, tuple[str, ...]]:
+    """The worlds of each algorithm. Without names written down, by a rule: PPO has the first world of every family and a second one of
+    the first, the other algorithms those that PPO does not have, from the end; SAC needs a box and DQN choices."""
+    if part in PLACES:
+        return PLACES[part]
+    by_family: dict[str, list[str]] = {}
+    for name in cells.worlds(part):
+        by_family.setdefault(families.world(name).family, []).append(name)
+    turns = [name for names in zip_longest(*by_family.values()) for name in names if name is not None]
+    rest = turns[:7:-1]
+    boxes = [name for name in rest if families.world(name).dims]
+    choices = [name for name in rest if not families.world(name).dims]
+    return {"ppo": tuple(turns[:8]), "dqn": tuple(choices[:3]), "sac": tuple(boxes[:2]), "a2c": (*choices[3:4], *boxes[2:3])}
+
+
+TIMES: Final = {"fit": 1, "held_out": 2, "reserve": 1, "second": 2, "third": 2, "fourth": 3}
 """In how many worlds each fault of PPO is planted."""
 OFTEN: Final = ("actions-without-effect", "observation-scale", "reward-sign")
 """Faults of several kinds, planted twice as often."""
@@ -233,9 +251,9 @@ class Spec:
 
 def all_specs(part: str) -> Iterator[Spec]:
     """The cells of a part of the split, healthy ones first."""
-    for algo, worlds in PLACES[part].items():
+    for algo, worlds in places(part).items():
         for place, world in enumerate(worlds):
-            odd = ODD[: 4 if algo in ("ppo",) and part in ("held_out", "second", "third") else 2 if place < 2 else 1]
+            odd = ODD[: 4 if algo in ("ppo",) and part in ("held_out", "second", "third", "fourth") else 2 if place < 2 else 1]
             yield from (Spec(part, algo, world, what) for what in odd)
         causes: dict[str, list[Planted]] = {}
         for what in MENUS[algo]:

@@ -14,6 +14,8 @@ from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures, off_policy
 
 _GO_ON: Final = "let it go on from its last checkpoint to its budget, with its settings as they are"
+FEW: Final = 6
+"""Evaluations below which their course says little."""
 _LOOK_FIRST: Final = "see what it printed last: it still runs, was stopped, or broke down; then let it run to its budget"
 
 
@@ -62,8 +64,9 @@ def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
     more = gap / max(slope.slope * case.trained, 1e-12)
     near, lately = grade(-more, -3.0, -1.0), min(grade(slope.rise / gain, 0.15, 0.4), grade(gain, 0.0, 6 * detect.noise(returns.values)))
     # A slope that would take many budgets is for the budget only where other reasons were looked for.
-    looked = any(name.startswith("train/sentinel/") for name in case.history.series)
+    looked = measures.has_sentinels(case)
     strength = max(near, (0.8 if looked else 0.4) * lately) * grade(slope.rise / way, 0.01, 0.04)
+    strength *= _rises_in_evaluation(case, slope.rise)
     if strength <= 0:
         return
     budget = int(math.ceil(case.trained * (1 + min(1.5 * more, 4.0)) / 1000) * 1000)
@@ -72,6 +75,14 @@ def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
     fix = change(case, "run.max_env_steps", budget, "go on at the slope of the second half, with half as much again", "> 30 %")
     proof = evidence(RETURN, text, float(late.steps[0]), float(late.steps[-1]), slope=slope.slope, gap=gap, more_budgets=more)
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+def _rises_in_evaluation(case: Case, rise: float) -> float:
+    """1 where evaluations go up with training, or there are few: what rises in training alone is noise or exploration that shrinks."""
+    judged = case.signal(EVAL_RETURN)
+    if len(judged) < FEW:
+        return 1.0
+    return 0.4 + 0.6 * grade((judged.share(0.75).median - judged.share(0.3, 0.6).median) / rise, 0.0, 0.25)
 
 
 @rule(

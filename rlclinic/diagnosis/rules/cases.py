@@ -99,6 +99,25 @@ def imitator(series: Mapping[str, Shape] | None = None, **changes: Any) -> Histo
     return changed(whole, series, **changes)
 
 
+def adversarial(series: Mapping[str, Shape] | None = None, **changes: Any) -> History:
+    """A run of GAIL whose policy comes to pass for the demonstrations, but for a threshold that it misses."""
+    run, steps = base("cp-healthy")[0], np.linspace(2_000.0, 40_000.0, 20)
+    share = np.linspace(0.0, 1.0, 20)
+    columns = {
+        RETURN: 20.0 + 400.0 * share,
+        "val/roll/ep_rew_mean": 20.0 + 450.0 * share,
+        "train/adversary/loss": 0.45 + 0.24 * share,
+        "train/adversary/expert_accuracy": 1.0 - 0.45 * share,
+        "train/adversary/policy_accuracy": 0.9 - 0.35 * share,
+        "train/adversary/reward_std": 5.0 - 4.9 * share,
+        "train/adversary/absorbing_share": 0.8 * (1.0 - share),
+    }
+    settings = {"algo.name": "gail", "algo.horizon": "absorbing", "algo.reward_lr": 1e-3, "algo.gradient_penalty": 1.0}
+    made = {name: make(steps, values, name) for name, values in columns.items()}
+    whole = replace(run, series=made, settings=settings, algo="gail", threshold=OUT_OF_REACH, env_steps=40_000, max_env_steps=40_000)
+    return changed(whole, series, **changes)
+
+
 def recorded(series: Mapping[str, Shape] | None = None, *, algo: str = "iql", threshold: float = -1.0, **changes: Any) -> History:
     """A run of IQL on recorded data of Pendulum that misses its threshold; with another algorithm, one of that."""
     run = base("pd-healthy")[0]

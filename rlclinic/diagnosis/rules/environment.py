@@ -100,7 +100,7 @@ cause(
     "observations are not carried over",
     "fault of environment",
     advice="look at step(): is the new observation returned, and is it a copy?",
-    explains="VAL201 ENV607 ENT302 REW504 VAL203 EVA802",
+    explains="VAL201 ENV607 ENT302 REW504 REW506 VAL203 EVA802",
     bug=BugLocation(
         fix="obs = next_obs at the end of each step, for every environment",
         check="assert (next_obs != obs).any() in each step",
@@ -236,15 +236,17 @@ def an_observation_component_is_constant(case: Case) -> Iterator[Finding]:
     one_hot = one_hot or bool(case.setting("about.obs_flags"))
     # What differs only between starts is constant where every episode starts alike.
     one_hot = one_hot or measures.starts_alike(case) > 0
-    frozen = len(repeat) > 0 and _share_repeated(case) > 0.95
-    if deviation.median > 1e-7 or first.top > 1e-7 or one_hot or _blind(case) or frozen or not case.sick:
+    if deviation.median > 1e-7 or first.top > 1e-7 or one_hot or _blind(case) or not case.sick:
         return
+    # Where nothing at all changes within an episode, the others may be old, and this one the same at every start.
+    frozen = len(repeat) > 0 and _share_repeated(case) > 0.95
     where = f" {int(worst.median)}" if len(worst) else ""
     text = f"component{where} of the observation never changes"
     fix = change(
         case, "env.frame_stack", 4, "several observations together show what changes; better: return the missing component", "> 30 %"
     )
-    yield Finding(text=text, evidence=(evidence(OBS_STD, text, *case.span, deviation=deviation.median),), remedies=(fix,))
+    proof = evidence(OBS_STD, text, *case.span, deviation=deviation.median)
+    yield Finding(strength=0.45 if frozen else 1.0, text=text, evidence=(proof,), remedies=(fix,))
 
 
 @rule(
@@ -423,6 +425,18 @@ cause(
             "train/metrics/kl_divergence": 0.005,
         }
     ),
+    good=[
+        # A policy that goes where a bonus is finds the goal and leaves it again.
+        lambda: cases.unsolved(
+            {
+                "train/roll/ep_rew_mean": lambda share: np.where(share < 0.5, 20 + 700 * share, 10.0),
+                "train/metrics/explained_variance": cases.falls(0.5, 0.9, -2.0),
+                "train/metrics/kl_divergence": 0.005,
+                "train/bonus/share": 0.95,
+            },
+            settings={"bonus.kind": "rnd"},
+        ),
+    ],
 )
 def environment_changed_under_way(case: Case) -> Iterator[Finding]:
     """The return broke off at one moment while the policy's updates were small and steady.
@@ -433,7 +447,8 @@ def environment_changed_under_way(case: Case) -> Iterator[Finding]:
     ## When it is fine
     A curriculum, if the return recovers.
     """
-    fell = detect.cliff(case.signal(RETURN)) or detect.cliff(case.signal(EVAL_RETURN))
+    trained = detect.cliff(case.signal(RETURN))
+    fell = trained or detect.cliff(case.signal(EVAL_RETURN))
     if fell is None or not case.sick:
         return
     span = case.span[1] - case.span[0]
@@ -447,6 +462,11 @@ def environment_changed_under_way(case: Case) -> Iterator[Finding]:
     # A policy that ruins itself takes a giant step first.
     calm = grade(-before.top / scale, -6.0, -2.0) if len(before) else 0.5
     strength = min(grade(fell.lost, 0.5, 0.8), calm) * (1.0 if broke else 0.6)
+    # A task that changed has changed for training as well: where its returns hold, a policy had a bad evaluation.
+    strength *= 1.0 if trained is not None else 0.8
+    # No policy loses exactly what it had won: a reward whose sign was turned around does.
+    strength = max(strength, _turned_around(case, fell.top_at))
+    strength *= 1.0 - measures.follows_bonus(case)
     if strength <= 0:
         return
     text = f"the return fell from {say(fell.before)} to {say(fell.after)} at {say(fell.foot_at)} env steps, after small and steady updates"
@@ -456,6 +476,18 @@ def environment_changed_under_way(case: Case) -> Iterator[Finding]:
     )
     proof = evidence(RETURN, text, fell.top_at, fell.foot_at, **numbers)
     yield Finding(strength=strength, text=text, evidence=(proof,), onset=fell.top_at, remedies=(fix,))
+
+
+def _turned_around(case: Case, at: float) -> float:
+    """How clearly evaluations jump, from one to the next, to the same number on the other side of 0, when training breaks off."""
+    judged, span = case.signal(EVAL_RETURN), case.span[1] - case.span[0]
+    strongest = 0.0
+    for place in range(1, len(judged)):
+        before, after = float(judged.values[place - 1]), float(judged.values[place])
+        near = abs(float(judged.steps[place]) - at) <= 0.2 * span
+        if near and before > 0 > after and before > 4 * detect.noise(judged.values[:place]):
+            strongest = max(strongest, grade(-abs(before + after) / before, -0.3, -0.1))
+    return strongest
 
 
 def _critic_broke(case: Case, at: float) -> bool:
@@ -537,6 +569,7 @@ def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
     # A return that once was far above chance shows that actions counted then.
     once = 1.0 if chance is None else grade(-(returns.top - start) / width, -8.0, -4.0)
     strength = min(*parts, grade(-drift, -0.6, -0.3), max(settled, 0.3), once, 0.0 if case.improved and chance is None else 1.0)
+    strength *= 1.0 - measures.follows_bonus(case)
     # An action that is seen in later observations arrived; and where every step pays the same, no return can tell whether it did.
     late, same = case.sentinel("action_lag").share(0.0, 0.5), case.sentinel("reward_std")
     if (len(late) and late.median > 0) or (len(same) and same.top <= 1e-6 * abs(case.sentinel("reward_max").top)):

@@ -243,6 +243,7 @@ cause(
     "time-limit-as-terminal",
     "the time limit is treated as an end",
     "fault of environment",
+    doses=["own-time-limit-if-it-ends-there", "show-the-clock-if-it-ends-there"],
     advice="report a time limit as truncated (gymnasium.wrappers.TimeLimit does), and add gamma x V(final observation) there",
     explains="VAL201 VAL211 VAL203",
     bug=BugLocation(

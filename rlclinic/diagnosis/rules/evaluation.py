@@ -158,6 +158,8 @@ def evaluation_too_noisy_to_judge(case: Case) -> Iterator[Finding]:
     way = abs(case.threshold - case.progress.start)
     gap = abs(case.threshold - judged.share(0.7).median)
     strength = min(grade(error / max(way, 1e-9), 0.08, 0.25), grade(-gap / max(error, 1e-9), -3.0, -1.0))
+    # Whether evaluations are few or what they judge is as good as chance, a log without sentinels does not tell.
+    strength *= 1.0 if measures.has_sentinels(case) else 0.5
     if strength <= 0:
         return
     wanted = min(int(np.ceil(episodes * (error / (0.03 * max(way, 1e-9))) ** 2)), 1000)
@@ -256,10 +258,12 @@ def settled_below_the_threshold(case: Case) -> Iterator[Finding]:
     gain, late = judged.top - chance[0], judged.share(0.6)
     if gain <= max(3 * chance[1] / 4, 0.0) or len(late) < 4:
         return
-    moved, way = (late.top - late.bottom) / gain, gain / (threshold - chance[0])
+    # One evaluation that went badly is no movement.
+    low, high = np.quantile(late.values, (0.15, 0.85))
+    moved, way = float(high - low) / gain, gain / (threshold - chance[0])
     most = case.sentinel("action_top_share")
     one_action = len(most) > 0 and most.share(0.8).median > 0.98
-    strength = min(grade(-moved, -0.12, -0.04), grade(way, 0.25, 0.5), grade(-(judged.top - late.median) / gain, -0.15, -0.05))
+    strength = min(grade(-moved, -0.09, -0.03), grade(way, 0.25, 0.5), grade(-(judged.top - late.median) / gain, -0.15, -0.05))
     # Where acting costs, chance pays the most for its noise: what was gained over it is less of that, and says nothing of the task.
     strength *= 1.0 - grade(measures.known(measures.noise_price(case), 0.0), 0.45, 0.75)
     if strength <= 0 or one_action:

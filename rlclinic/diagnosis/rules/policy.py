@@ -16,6 +16,7 @@ from rlclinic.runs.history import History
 KL_EXACT = sentinel("kl_exact")
 RATIO = sentinel("ratio_first_dev")
 CORRELATION = sentinel("adv_logp_corr")
+LAG, LAG_MAX, LAG_KL, LAG_ESS = (sentinel(name) for name in ("policy_lag", "policy_lag_max", "actor_kl", "actor_ess"))
 
 
 @rule(
@@ -41,7 +42,7 @@ def policy_step_too_large(case: Case) -> Iterator[Finding]:
     """
     size = measures.step_size(case)
     # One step per rollout is noisy: there, only orders of magnitude mean something.
-    large = grade(size, 1.2, 3.0) if case.algo not in ("a2c", "reinforce") else grade(size, 10.0, 40.0)
+    large = grade(size, 1.2, 3.0) if case.algo not in ("a2c", "reinforce", "a3c", "impala") else grade(size, 10.0, 40.0)
     if large <= 0:
         return
     measured = measures.kl(case)
@@ -554,6 +555,7 @@ def advantages_do_not_steer_the_policy(case: Case) -> Iterator[Finding]:
     bad=lambda: cases.unsolved(scaled={"train/sentinel/adv_mean": -1.0}),
     good=[
         lambda: cases.unsolved(scaled={"train/sentinel/adv_mean": -1.0}, settings={"bonus.kind": "rnd"}),
+        lambda: cases.unsolved(scaled={"train/sentinel/adv_mean": -1.0}, settings={"algo.advantage": "vtrace"}),
         # Every step pays the same: what is left of the difference is in the last digits.
         lambda: cases.unsolved(
             {
@@ -574,9 +576,10 @@ def advantages_are_not_targets_minus_values(case: Case) -> Iterator[Finding]:
     that of a random policy, while every other number looks healthy.
 
     ## When it is fine
-    Algorithms whose targets are computed in another way than their advantages; a bonus, whose advantages come from a critic of its own.
+    Algorithms whose targets are computed in another way than their advantages (V-trace weighs each by its own clip); a bonus, whose
+    advantages come from a critic of its own.
     """
-    if case.setting("bonus.kind"):
+    if case.setting("bonus.kind") or case.setting("algo.advantage") == "vtrace":
         return
     advantage, target, value = (case.history.series[sentinel(name)] for name in ("adv_mean", "return_mean", "value_mean"))
     if not len(advantage.values) == len(target.values) == len(value.values) or len(value.values) < 4:
@@ -631,3 +634,58 @@ def clip_does_not_hold_the_update(case: Case) -> Iterator[Finding]:
     fix = advice("check the surrogate: -min(ratio x advantage, clip(ratio) x advantage), and that clip_range reaches it", "> 30 %")
     proof = evidence(KL, text, *case.span, usual_steps=size, plausible=expected)
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+cause(
+    "policy-lag",
+    "actors play with weights so old that their data says little about the policy that learns from it",
+    "fault of settings",
+    doses=["fewer-actors", "correct-for-age", "shorter-steps"],
+    advice="fewer actors, shorter rollouts or a smaller learning rate: all bring the data nearer to the policy",
+    explains="POL101 POL104 VAL201",
+)
+
+
+@rule(
+    "POL113",
+    severity=Severity.HIGH,
+    algos=["a3c", "impala", "appo"],
+    needs=[LAG, LAG_ESS],
+    cites=["espeholt2018impala", "mnih2016a2c"],
+    causes=["policy-lag"],
+    bad=lambda: cases.unsolved({LAG: 24.0, LAG_MAX: 40.0, LAG_KL: 0.4, LAG_ESS: 0.3}, algo="impala"),
+    good=[
+        lambda: cases.unsolved({LAG: 2.0, LAG_MAX: 2.0, LAG_KL: 0.002, LAG_ESS: 0.99}, algo="impala"),
+        # Old in updates, but the updates are small.
+        lambda: cases.unsolved({LAG: 24.0, LAG_MAX: 40.0, LAG_KL: 0.004, LAG_ESS: 0.98}, algo="impala"),
+        # The policy moves far in every update, with or without actors: POL101's matter.
+        lambda: cases.unsolved({LAG: 0.0, LAG_MAX: 0.0, LAG_KL: 0.4, LAG_ESS: 0.3}, algo="appo"),
+    ],
+)
+def actors_are_too_far_behind(case: Case) -> Iterator[Finding]:
+    """Rollouts are so old when they are learned from that they count for little, or push the wrong way.
+
+    Measured by how much of a rollout's data is left after reweighting it to the policy that learns (its effective sample size), not by
+    its age alone: many small updates may move the policy less than a single large one.
+
+    ## Why it hurts
+    A3C corrects for nothing: gradients are those of a policy that is gone. V-trace and the clip correct by leaving out what the
+    policy would no longer do, so that most of what was played is thrown away. Either way steps are spent without being learned from.
+
+    ## When it is fine
+    A run that learns all the same, and the first updates, when the policy moves fast.
+    """
+    lag, left = case.learning(LAG), case.learning(LAG_ESS)
+    if not len(lag) or not len(left) or lag.median < 0.5 or not case.sick:
+        return
+    strength = grade(1.0 - left.median, 0.2, 0.5)
+    if strength <= 0:
+        return
+    apart = case.learning(LAG_KL)
+    moved = f", KL {say(apart.median)} from the policy that acted" if len(apart) else ""
+    text = f"rollouts are {say(lag.median)} updates old, and {percent(left.median)} of their data still counts{moved}"
+    proofs = (
+        evidence(LAG_ESS, text, *case.span, median=left.median),
+        evidence(LAG, f"policy lag {say(lag.median)} updates (largest {say(case.signal(LAG_MAX).top)})", median=lag.median),
+    )
+    yield Finding(strength=strength, text=text, evidence=proofs, remedies=(advice("fewer actors, or a smaller learning rate", "> 30 %"),))

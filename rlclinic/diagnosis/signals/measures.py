@@ -18,6 +18,17 @@ TINY_STEP: Final = 0.02
 """Below this share of a usual step the policy stands still for practical purposes: a hundred updates make one."""
 
 
+def has_sentinels(case: Case) -> bool:
+    """Whether more was logged than what frameworks write by themselves."""
+    return any(name.startswith("train/sentinel/") for name in case.history.series)
+
+
+def follows_bonus(case: Case) -> float:
+    """1 where nearly all that was paid is a bonus for what is new: the policy goes where that is, whatever the task's return does."""
+    share = case.signal("train/bonus/share")
+    return grade(share.median, 0.3, 0.7) if len(share) else 1.0 if case.setting("bonus.kind") else 0.0
+
+
 def kl(case: Case) -> Signal:
     """KL per update: the training's own estimate, or the exact one that is logged now and then.
 

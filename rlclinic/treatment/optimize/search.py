@@ -14,7 +14,7 @@ from typing import Any, Final
 from rlclinic.actions import Action, Argument, Change
 from rlclinic.config import Config, from_record, to_record
 from rlclinic.errors import RunError, UsageError
-from rlclinic.launch import batch, local
+from rlclinic.launch import batch, places
 from rlclinic.launch.batch import Study
 from rlclinic.runs import studies, trials
 from rlclinic.runs.history import History, of_run
@@ -63,8 +63,8 @@ class Request:
     recorded: bool = True
 
 
-def begin(store: Store, request: Request, id: str | None = None) -> Ledger:
-    """Check a request and open its ledger. `id`: one that was reserved for it."""
+def check(request: Request) -> None:
+    """UsageError for what cannot be searched for: no threshold to reach, or a budget that compares nothing."""
     if request.outcome in ("steps", "wall") and request.config.spec.threshold is None:
         raise UsageError(
             Argument("for", request.outcome),
@@ -73,8 +73,7 @@ def begin(store: Store, request: Request, id: str | None = None) -> Ledger:
             ", or ",
             Argument("for", "return"),
         )
-    length = request.run_env_steps or min(request.config.run.max_env_steps, max(request.budget // RUNS, FEWEST_ENV_STEPS))
-    start = prepare(request.config, length, request.outcome)
+    length, start = _start(request)
     if request.budget < 4 * SCREEN_SEEDS * budget.run_cost(start):
         raise UsageError(
             Argument("budget", request.budget),
@@ -83,6 +82,18 @@ def begin(store: Store, request: Request, id: str | None = None) -> Ledger:
             ", or a smaller ",
             Argument("run_env_steps"),
         )
+
+
+def _start(request: Request) -> tuple[int, Config]:
+    """The length of its runs, and the config that it begins with."""
+    length = request.run_env_steps or min(request.config.run.max_env_steps, max(request.budget // RUNS, FEWEST_ENV_STEPS))
+    return length, prepare(request.config, length, request.outcome)
+
+
+def begin(store: Store, request: Request, id: str | None = None) -> Ledger:
+    """Check a request and open its ledger. `id`: one that was reserved for it."""
+    check(request)
+    length, start = _start(request)
     optuna = blind_search.has_optuna() if request.use_optuna is None else request.use_optuna
     own = request.own_group
     # Runs that exist are of use only if they are what the search trains, and have come to their end.
@@ -164,7 +175,7 @@ def carry_out(
 
     `enough` ends it between two rounds; another call goes on.
     """
-    work = Study(store, "optimize", ledger.id, cores or local.available_cores(), watch, stop)
+    work = Study(store, "optimize", ledger.id, cores or places.count_cores(), watch, stop)
     search = Search(store, work, ledger, say)
     batch.forget_half_made(store, ledger.id)
     search.put(state="running" if ledger.state == "interrupted" else ledger.state)

@@ -33,6 +33,10 @@ _PLACES: Final = (0.7, 0.5, 0.35, 0.25, 0.2, 0.15)
 _SECTIONS: Final = frozenset({"spec", "env", "algo", "net", "data", "run"})
 _FIXED: Final = frozenset({"env.id", "algo.name"})
 _DISCOUNTS: Final = frozenset({"algo.gamma", "algo.gae_lambda"})
+_TURNS_AROUND: Final = frozenset({"env.reward_scale", "env.train_reward_scale"})
+"""Settings that spoil what is sound where another cause is the right one: they are tried alone."""
+_FREE_OF_RISK: Final = frozenset({"env.normalize_reward", "env.normalize_obs"})
+"""Settings that a run's own numbers ask for where nothing is wrong: they change the scale of what is learned from, and nothing else."""
 _PRIORITIES: Final[tuple[Priority, ...]] = ("critical", "high", "medium", "low")
 
 
@@ -85,6 +89,8 @@ def _candidates(diagnosis: Diagnosis, chart: Chart) -> Iterator[Candidate]:
         if cause.id == causes.UNKNOWN and chart.setting("algo.name") is None and all(case.history.algo is None for case in chart.cases):
             continue  # nothing is known of what is wrong, nor of whose settings these would be
         least = UNKNOWN if cause.id == causes.UNKNOWN else LIKELY
+        if place > 0 and cause.kind == "nothing wrong":
+            continue  # what would make a sound run faster says nothing of one in which something is wrong
         if cause.kind == "cannot tell" or (place > 0 and (cause.probability < least or cause.consequence_of is not None)):
             continue
         yield from _of_cause(cause, chart)
@@ -190,7 +196,11 @@ def _nearest(rollout: int, wanted: int) -> int:
 
 def _together(found: Sequence[Candidate], config: Config | None) -> list[Candidate]:
     """Where two causes are likely, the first cure of each in one prescription: right whichever it is, and if it is both."""
-    firsts = [each for each in found if each.place == 0 and len(each.changes) == 1 and not _about_running(each.changes)]
+    firsts = [
+        each
+        for each in found
+        if each.place == 0 and len(each.changes) == 1 and not _about_running(each.changes) and not _TURNS_AROUND & each.changes.keys()
+    ]
     if config is None or len(firsts) < 2 or firsts[1].chance < LIKELY_TOO or set(firsts[0].changes) & set(firsts[1].changes):
         return []
     first, second = firsts[:2]
@@ -273,6 +283,11 @@ def _hold_back(each: Candidate, diagnosis: Diagnosis, chart: Chart) -> str | Non
     Nobody has recorded what it does, nothing but a setting speaks for it, and the runs get better as they are: such a change may as well
     make them worse.
     """
+    if diagnosis.causes[0].kind == "nothing wrong" != each.cause.kind:
+        return "nothing is wrong with these runs that anybody has to mend: prove it before it is used"
+    if each.cause.kind == "nothing wrong":
+        safe = each.changes.keys() <= _FREE_OF_RISK
+        return None if safe else "no trial of it is recorded, and nothing is wrong without it: prove it before it is used"
     rules = {finding.rule: finding for finding in diagnosis.findings}
     proofs = [proof for rule in each.cause.rules if rule in rules for proof in rules[rule].evidence]
     learning = [case.standing not in ("stuck", "failed", "early", "unknown") for case in chart.cases]

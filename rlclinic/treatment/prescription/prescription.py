@@ -50,11 +50,12 @@ class Expected(BaseModel):
         """As the terminal says it: "0.41x the steps [0.25, 0.66] (80 %); adopted by 7 of 9 own trials"."""
         if self.measure == "steps":
             said = f"{self.value:.2g}x the steps [{self.low:.2g}, {self.high:.2g}]"
-        else:
+        elif self.has_threshold:
             said = f"{100 * self.value:.0f} % of the gap closed [{100 * self.low:.0f}, {100 * self.high:.0f}]"
-            said += "" if self.has_threshold else " on tasks with a threshold, which this one has not"
+        else:
+            said = ""  # there is no gap to close
         own, own_adopted = self.trials - self.cells, self.adopted - self.cells_improved
-        parts = [f"{said} ({100 * self.level:.0f} %)"]
+        parts = [f"{said} ({100 * self.level:.0f} %)" if said else "measured on tasks with a threshold, which this one has not"]
         parts += [f"improved {count_cells(self.cells_improved, self.cells)}"] if self.cells else []
         parts += [f"adopted by {own_adopted} of {own} own trial{'s' if own != 1 else ''}"] if own else []
         return "; ".join(parts)

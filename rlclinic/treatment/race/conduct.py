@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from rlclinic.actions import Action, Argument, Change
 from rlclinic.errors import UsageError
-from rlclinic.launch import batch, local
+from rlclinic.launch import batch, places
 from rlclinic.launch.batch import Interrupted, StopRequests
 from rlclinic.runs import questions, studies, trials
 from rlclinic.runs.outcome import was_evaluated
@@ -248,7 +248,7 @@ def _carry_out(store: Store, begun: Race, progress: Progress | None, cores: int 
             progress(RaceEvent(kind="progress", race=begun.id, number=event.look, arms=event.arms, seconds=event.seconds))
 
     standing, groups, began = Standing(begun.plan), dict[str, list[str]](), time.monotonic()
-    job = Job(store, begun.id, begun.plan.trial, begun.seed0, cores or local.available_cores(), show, stop)
+    job = Job(store, begun.id, begun.plan.trial, begun.seed0, cores or places.count_cores(), show, stop)
     while chosen := standing.choose():
         number, started = len(standing.rounds) + 1, time.monotonic()
         try:

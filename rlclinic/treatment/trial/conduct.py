@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from rlclinic.actions import Action, Argument, Change
 from rlclinic.config import Config
 from rlclinic.errors import RunError, UsageError
-from rlclinic.launch import batch, local
+from rlclinic.launch import batch, places
 from rlclinic.launch.batch import Interrupted, StopRequests
 from rlclinic.runs import trials
 from rlclinic.runs.outcome import usual_margin, was_evaluated
@@ -291,7 +291,7 @@ def run(
 ) -> Trial:
     """Carry out a plan; blocks until the verdict. Interrupted if `stop` says so, Killed if the machine does: `resume` goes on later."""
     begun = begin(store, plan)
-    job = Job(store, begun.id, plan, begun.seed0, cores or local.available_cores(), progress, stop)
+    job = Job(store, begun.id, plan, begun.seed0, cores or places.count_cores(), progress, stop)
     if progress is not None:
         progress(Event(kind="started", trial=begun.id, look=1))
     return _carry_out(job, begun)
@@ -329,7 +329,7 @@ def resume(
     found = load(store, tid)
     if found.state == "finished":
         return found
-    job = Job(store, found.id, found.plan, found.seed0, cores or local.available_cores(), progress, stop)
+    job = Job(store, found.id, found.plan, found.seed0, cores or places.count_cores(), progress, stop)
     batch.forget_half_made(store, found.id)
     return _carry_out(job, found)
 

@@ -200,5 +200,5 @@ def test_aims_store_is_told_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / ".aim" / "meta").mkdir(parents=True)
     (tmp_path / ".aim" / "VERSION").write_bytes(b"1")
     for path in (tmp_path, tmp_path / ".aim"):
-        with pytest.raises(UsageError, match="Write a CSV"):
+        with pytest.raises(UsageError, match="pip install aim"):
             readers.read(path)

@@ -1,7 +1,6 @@
 """The budget of a search is never exceeded, whatever its runs do; and what the machine killed is not held against a config."""
 
 import random
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -175,7 +174,8 @@ def screened(tmp_path, cores: int) -> tuple[Ledger, Entry]:
 
 def test_a_config_whose_workers_are_killed_once_is_trained_again_and_wins_as_it_would_have(tmp_path, monkeypatch):
     monkeypatch.setenv("KILLED", "2 rx1")
-    monkeypatch.setattr(local, "start", partial(local.start, module="tests.treatment.optimize.killed_worker"))
+    start, module = local.start, "tests.treatment.optimize.killed_worker"
+    monkeypatch.setattr(local, "start", lambda cohorts, **how: start(cohorts, **{**how, "module": module}))
     ended, first = screened(tmp_path, 2)
     assert all((run.path / "killed").exists() for run in Store(tmp_path).group(first.group).runs), "the workers were to be killed"
     assert (first.n, first.reached, first.lost) == (2, 2, 0)

@@ -3,8 +3,10 @@
 import json
 
 import pytest
+import yaml
 
 from rlclinic.config import Config, files, set_values
+from rlclinic.config.records import to_record
 from rlclinic.errors import UsageError
 from rlclinic.ops.treat import optimize as operation
 from rlclinic.ops.treat.requests import OptimizeRequest
@@ -156,6 +158,9 @@ def test_a_request_that_cannot_work_is_refused_before_anything_is_spent(tmp_path
     with pytest.raises(UsageError, match=words):
         search.begin(Store(tmp_path), Request("x", config(*more), budget))
     assert not list(tmp_path.glob("g*"))
+    (tmp_path / "start.yaml").write_text(yaml.safe_dump({"ppo": to_record(config(*more))}))
+    with pytest.raises(UsageError, match=words):
+        operation.plan(OptimizeRequest(target=str(tmp_path / "start.yaml"), budget=budget, runs_dir=tmp_path))
 
 
 def test_long_runs_are_searched_at_a_length_that_the_budget_pays_for(tmp_path):

@@ -34,6 +34,29 @@ def fewer_epochs(chart: Chart) -> Dose | None:
 
 
 @dose
+def fewer_actors(chart: Chart) -> Dose | None:
+    """Half as many actors: a rollout is as many updates old as there are of them."""
+    actors = chart.count("algo.n_actors")
+    if not actors:
+        return None
+    new = actors // 2
+    how = (
+        "the learner plays by itself, and nothing is older than its weights"
+        if new == 0
+        else f"rollouts are {new} updates old, not {actors}"
+    )
+    return Dose({"algo.n_actors": new}, how, "environments are waited for longer")
+
+
+@dose
+def correct_for_age(chart: Chart) -> Dose | None:
+    """V-trace where ages are ignored."""
+    if chart.algo in ("impala", "appo") and chart.setting("algo.advantage") == "gae":
+        return Dose({"algo.advantage": "vtrace"}, "V-trace weighs each step by how likely the present policy would take it")
+    return None
+
+
+@dose
 def more_updates(chart: Chart) -> Dose | None:
     """Rollouts and minibatches that fit the budget: 128 policies or more, and some thousand gradient steps."""
     budget, envs = chart.budget, chart.n_envs

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from rlclinic.diagnosis import columns, exploration
 from rlclinic.diagnosis.case import Case
@@ -12,6 +12,9 @@ from rlclinic.treatment.prescription.doses import Dose, dose
 from rlclinic.treatment.prescription.formulas.data import ROLLOUTS
 from rlclinic.treatment.prescription.formulas.terms import whole_episode
 from rlclinic.treatment.prescription.group_numbers import Chart
+
+LEAST_MEMORY: Final = 0.2
+"""Of what an observation leaves open, the share that the one before it tells. Below it the past does not show what is hidden."""
 
 
 @dose
@@ -36,6 +39,8 @@ def scale_observations(chart: Chart) -> Dose | None:
 @dose
 def turn_rewards_around(chart: Chart) -> Dose | None:
     """The opposite sign: in training and evaluation, or only in training where evaluation pays the other way round."""
+    if chart.of(_is_judged_otherwise) == 1.0:
+        return None
     mirrored = chart.of(_is_mirrored)
     name = "env.train_reward_scale" if mirrored == mirrored and mirrored > 0.5 else "env.reward_scale"
     factor = -(chart.real(name) or 1.0)
@@ -51,6 +56,16 @@ def _is_mirrored(case: Case) -> float:
     if chance is None or case.progress is None:
         return math.nan
     return float(abs(chance[0]) > chance[1] and abs(case.progress.start + chance[0]) < 0.8 * abs(chance[0]))
+
+
+def _is_judged_otherwise(case: Case) -> float:
+    """1 where evaluation pays what no step of training does, and is as good as it should be: what is learned from leads there as it is."""
+    highest, lowest, judged = case.sentinel("reward_max"), case.sentinel("reward_min"), case.signal(columns.EVAL_RETURN)
+    if not len(judged) or not len(highest) or not len(lowest) or case.threshold is None:
+        return math.nan
+    late = judged.share(0.75).median
+    opposite = (late > 0 and highest.top < 0) or (late < 0 and lowest.bottom > 0)
+    return float(opposite and late >= case.threshold)
 
 
 @dose
@@ -76,6 +91,18 @@ def scale_observations_if_far(chart: Chart) -> Dose | None:
     """Scaled observations where they are far from 1."""
     largest, smallest = chart.sentinel("obs_abs_max"), chart.sentinel("obs_std_min")
     return scale_observations(chart) if largest > 10 or 1e-7 < smallest < 0.03 else None
+
+
+@dose
+def scale_rewards_if_very_far(chart: Chart) -> Dose | None:
+    """Scaled rewards where targets are so far from 1 that even a run that learns is held back by them."""
+    return scale_rewards(chart) if chart.targets > 500 or chart.targets < 0.02 else None
+
+
+@dose
+def scale_observations_if_very_far(chart: Chart) -> Dose | None:
+    """Scaled observations where they are so far from 1 that even a run that learns is held back by them."""
+    return scale_observations(chart) if chart.sentinel("obs_abs_max") > 200 or 1e-7 < chart.sentinel("obs_std_max") < 0.02 else None
 
 
 @dose
@@ -201,7 +228,8 @@ def normalize_layers(chart: Chart) -> Dose | None:
 @dose
 def stack_frames(chart: Chart) -> Dose | None:
     """Several observations together, which show what changes."""
-    if (chart.count("env.frame_stack") or 1) >= 4:
+    memory = chart.sentinel("obs_memory")
+    if (chart.count("env.frame_stack") or 1) >= 4 or memory < LEAST_MEMORY:
         return None
     return Dose({"env.frame_stack": 4}, "four observations together show velocities; better: return the missing component")
 
@@ -229,6 +257,25 @@ def own_time_limit(chart: Chart) -> Dose | None:
     return Dose(
         {"env.max_episode_steps": new}, f"episodes are cut after {limit} steps" + (f"; the task's own limit is {usual}" if usual else "")
     )
+
+
+@dose
+def own_time_limit_if_it_ends_there(chart: Chart) -> Dose | None:
+    """The task's own time limit where the environment reports a shorter one as an end: fewer episodes meet it."""
+    return own_time_limit(chart) if _ends_at_its_limit(chart) else None
+
+
+@dose
+def show_the_clock_if_it_ends_there(chart: Chart) -> Dose | None:
+    """The share of the time limit that has passed, in the observation (arXiv:1712.00378)."""
+    if chart.setting("env.time_in_obs") is True or not chart.time_limit or not _ends_at_its_limit(chart):
+        return None
+    return Dose({"env.time_in_obs": True}, "an end that the clock brings can then be foreseen; better: report it as truncated")
+
+
+def _ends_at_its_limit(chart: Chart) -> bool:
+    """Whether the environment never says that time was up. Where it does, and the targets end there, no setting mends the code."""
+    return chart.sentinel("truncated") == 0
 
 
 @dose
