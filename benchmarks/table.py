@@ -38,6 +38,7 @@ TITLES = {
     "treatment_trials": "Trials",
     "treatment_cures": "Do prescriptions cure?",
     "environment_cures": "Do prescriptions cure faults of environments?",
+    "environment_cures_fourth": "The same in families that were drawn later, the fault inside of what is put around it",
     "treatment_optimize": "Searches: optimize beside random search and TPE",
     "agents": "Do the tools of the MCP server suffice?",
     "serving": "How long the server lets people wait",
@@ -52,6 +53,8 @@ TITLES = {
     "attack": "Attacks, strangers' files and kills",
     "lint": "Does the linter of scripts find what people write?",
     "reward_gaming": "Are rewards that can be farmed found?",
+    "reward_hacking": "Are runs found that game their reward?",
+    "scaffold": "Is a new environment sound, and are mistakes in it found?",
 }
 INTRODUCTION = """# Benchmarks
 

@@ -99,7 +99,7 @@ def main() -> None:
         return
     peer = json.loads(BASELINE.read_text())
     row = to_row(of_seeds(record, ENV_STEPS), of_seeds(peer, ENV_STEPS))
-    origin = provenance.provenance("python -m benchmarks.hopper", peer["versions"])
+    origin = provenance.provenance("python -m benchmarks.mujoco.hopper", peer["versions"])
     print(provenance.write("hopper", [row], origin | {"cpu": record["cpu"]}, args.quick))
 
 
