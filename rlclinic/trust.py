@@ -134,6 +134,12 @@ def approve(*names: str) -> None:
         _remember({"code": key, "sha256": digest, "beside": beside, "named": name, "time": time.time()})
 
 
+def pass_on(*names: str) -> dict[str, str]:
+    """Variables for a process on another machine, which does not see what is remembered here: what `check` has let pass."""
+    keys = {*_inherited(), *(_identify(name)[1] for name in names)}
+    return {_APPROVED: json.dumps(sorted(keys))} | {name: os.environ[name] for name in (TRUST, _LIMITS) if name in os.environ}
+
+
 def approve_new(before: Any, after: Any) -> None:
     """Approve what changes of an environment's settings have brought in."""
     known = names_in(before)

@@ -17,6 +17,7 @@ from rlclinic.config import (
     A2CConfig,
     BonusConfig,
     Config,
+    CostConfig,
     EnvConfig,
     NetConfig,
     PPOConfig,
@@ -108,6 +109,7 @@ def configuration() -> str:
         *((f"`algo`: {name.upper()}", ALGORITHMS[name]) for name in ("dqn", "td3", "ddpg", "sac", "q_learning")),
         ("`net`: the networks", NetConfig),
         ("`bonus`: for what is new", BonusConfig),
+        ("`cost`: a limit beside the reward", CostConfig),
         ("`run`: budget, evaluation, machine", RunConfig),
         ("Schedules", Schedule),
     ]

@@ -245,6 +245,16 @@ OPERATIONS: Final = (
         request="diagnose.requests.RewardCheckRequest",
     ),
     Operation(
+        "tasks.new_env.write_environment",
+        "write",
+        "new env",
+        absent={
+            "mcp": "an agent that can edit the files has a terminal and types it",
+            "http": "a browser has no folder on the server's disk",
+        },
+        request="diagnose.requests.NewEnvRequest",
+    ),
+    Operation(
         "diagnose.history.history_of",
         "read",
         "history",

@@ -173,14 +173,36 @@ def read_steps(text: str | int) -> int:
     """A number of env steps: 100000, 100_000, 1e5, 100k, 1.5M. ValueError says what to type instead."""
     if isinstance(text, int):
         return text
-    scale = {"k": 1e3, "m": 1e6, "g": 1e9}.get(text[-1:].lower(), 1)
-    try:
-        value = float(text[:-1] if scale != 1 else text) * scale
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number of env steps; type for example 100000, 1e5 or 100k") from None
+    value = _scaled(text)
+    if value is None:
+        raise ValueError(f"{text!r} is not a number of env steps; type for example 100000, 1e5 or 100k")
     if not (1 <= value < math.inf and value == int(value)):
         raise ValueError(f"{text[:80]!r} is not a whole number of at least 1")
     return int(value)
+
+
+def read_number(text: str | float, whole: bool, least: float | None = None, most: float | None = None) -> int | float:
+    """A number as people type it: 8, 1e3, 2_000, 60k, 1.5M. ValueError says what is wrong with it."""
+    value = _scaled(text) if isinstance(text, str) else text
+    if value is None or not math.isfinite(value):
+        raise ValueError(f"{str(text)[:80]!r} is not a number; type for example {'8, 1e3 or 60k' if whole else '0.5, 1e-3 or 60k'}")
+    if whole and value != int(value):
+        raise ValueError(f"{text!r} is not a whole number")
+    if least is not None and value < least:
+        raise ValueError(f"{text} is too small: it must be at least {least:g}")
+    if most is not None and value > most:
+        raise ValueError(f"{text} is too large: it must be at most {most:g}")
+    return int(value) if whole else float(value)
+
+
+def _scaled(text: str) -> float | None:
+    """The number; None where there is none."""
+    scale = {"k": 1e3, "m": 1e6, "g": 1e9}.get(text[-1:].lower(), 1)
+    try:
+        # 1.1k is 1100, and not what a product of floats makes of it.
+        return float(f"{text[:-1].strip()}e{round(math.log10(scale))}") if scale != 1 and "e" not in text.lower() else float(text)
+    except ValueError:
+        return None
 
 
 def read_position(text: str) -> float:

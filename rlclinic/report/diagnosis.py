@@ -121,13 +121,22 @@ def top_finding(finding: TopFinding | None) -> list[Block]:
     return [Rows(rows), Commands([("next", finding.command)])]
 
 
+_STATES = {"unknown": "ended or not: its log does not say"}
+"""States that are no words for a reader."""
+
+
 def describe_runs(facts: Facts, ended_seconds_ago: float | None = None) -> str:
     """g7k2 · PPO · CartPole-v1 · 8 seeds · 100,096/100,096 env steps · finished 2 min ago."""
     steps = f"{count(facts.env_steps)}/{count(facts.max_env_steps)}" if facts.max_env_steps else count(facts.env_steps)
     ours = facts.source == "rlclinic"
     ended = "" if ended_seconds_ago is None else f" {ago(ended_seconds_ago)}"
     what = [facts.id, (facts.algo or "unknown algorithm").upper(), facts.env or "unknown environment"]
-    parts = [*what, plural(facts.runs, "seed" if ours else "run"), f"{steps} {step_unit(facts.algo)}", facts.state + ended]
+    parts = [
+        *what,
+        plural(facts.runs, "seed" if ours else "run"),
+        f"{steps} {step_unit(facts.algo)}",
+        _STATES.get(facts.state, facts.state) + ended,
+    ]
     return " · ".join([*parts, *([] if ours else [f"read as {facts.source}"])])
 
 

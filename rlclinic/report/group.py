@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Change
 from rlclinic.report import charts, evidence
 from rlclinic.report.document import (
     VERDICT_TONES,
@@ -396,7 +396,8 @@ def training_end(result: TrainResult) -> list[Block]:
     finding = top_finding(result.finding)
     blocks: list[Block] = [] if solved else [Text(f"{report.id} · {subtitle(report)}")]
     blocks += [verdict(report, timed=True), Rows([("note", report.note)] if report.note else [])]
-    blocks += [] if solved else [curve_figure(report)]
+    if not solved:
+        blocks.append(curve_figure(report) if len(report.curve.steps) > 1 else _one_point(report))
     blocks += [_failures(report), *finding, _next(report, again=bool(finding))]
     if result.files:
         blocks.append(Commands([("report", next((file for file in result.files if file.endswith(".html")), result.files[0]))]))
@@ -410,6 +411,14 @@ def curve_figure(report: GroupReport, diagnosed: "DiagnosisReport | None" = None
     band = name_band(report.n_runs)
     text = f"Return against env steps. Thick: interquartile mean over seeds, with the {band}; thin: seeds; dashes: threshold{shaded}."
     return Figure(partial(charts.svg, report.curve, marked), text, picture, charts.CurveDrawing(report.curve))
+
+
+def _one_point(report: GroupReport) -> Rows:
+    """What would draw a curve, where there was a single evaluation."""
+    if not report.curve.steps or not report.max_env_steps:
+        return Rows([])
+    often = Change("run.eval_every_env_steps", max(1, report.max_env_steps // 20))
+    return Rows([("curve", f"there is none of one evaluation: {often} makes twenty")])
 
 
 def _failures(report: GroupReport) -> Rows:

@@ -396,6 +396,17 @@ class RewardReport(Result):
     remarks: list[RewardRemark]
 
 
+class NewEnvironment(Result):
+    """An environment that was written."""
+
+    env: str
+    """How to name it: folder/file.py:Class."""
+    files: list[str]
+    terms: list[str]
+    next: list[Action]
+    """What to type."""
+
+
 class BalancedTerm(ResultPart):
     """One term of a reward over training: medians over runs."""
 
@@ -432,6 +443,8 @@ class RewardBalanceReport(Result):
     """The column that says what is wanted; None: not logged."""
     terms: list[BalancedTerm]
     conflicts: list[TermConflict]
+    next: Action | None = None
+    """What says how much each weight matters to success."""
 
 
 class DataReport(Result):

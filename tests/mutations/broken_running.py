@@ -103,10 +103,10 @@ def evaluation_without_normalizer(evaluate: Any) -> Any:
 
 
 def returns_keep_adding_up(finish: Any) -> Any:
-    def broken(self: Any, ended: Any, success: Any) -> None:
-        before = self.running_return.copy()
-        finish(self, ended, success)
-        self.running_return[...] = before
+    def broken(self: Any, running: Any, ended: Any, success: Any) -> None:
+        before = running[0].copy()
+        finish(self, running, ended, success)
+        running[0][...] = before
 
     return broken
 

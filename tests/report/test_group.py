@@ -6,9 +6,10 @@ import pytest
 import yaml
 
 from rlclinic.ops.diagnose import write_reports
+from rlclinic.report import document
 from rlclinic.report import group as pages
 from rlclinic.report.group import describe_group
-from rlclinic.report.models import GroupReport, RunInfo
+from rlclinic.report.models import GroupReport, RunInfo, TrainResult
 from tests.ops.recorded import flat, record_group
 
 
@@ -58,6 +59,20 @@ def test_more_steps_come_first_while_the_return_still_rises(root: Path) -> None:
 def test_the_next_command_fits_the_way_it_ended(root: Path, state: str, first: str) -> None:
     group = record_group(root, state=state, share_done=0.3, reason="the reward is NaN" if state == "failed" else None)
     assert describe_group(group).next[0] == first.format(group=group.id)
+
+
+def test_one_evaluation_is_no_curve_and_says_what_would_draw_one(root: Path) -> None:
+    found = describe_group(record_group(root, returns=flat))
+    single = found.model_copy(update={"curve": found.curve.model_copy(update={"steps": [10_240]})})
+
+    def ends(report: GroupReport) -> list[document.Block]:
+        result = TrainResult(group=found.id, runs=[], detached=False, signal=None, failed=[], report=report, files=[])
+        return pages.training_end(result)
+
+    assert any(isinstance(block, document.Figure) for block in ends(found))
+    assert not any(isinstance(block, document.Figure) for block in ends(single))
+    rows = [row for block in ends(single) if isinstance(block, document.Rows) for row in block.rows]
+    assert ("curve", "there is none of one evaluation: --set run.eval_every_env_steps=512 makes twenty") in rows
 
 
 def test_commands_find_runs_in_another_folder_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,17 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
+from rlclinic import core_time
 from rlclinic.errors import ConfigError, NotFound, RlclinicError, UsageError
 
 GRACE = 3.0
 """Seconds of the limit that are kept for starting Python, importing and the last step before the end."""
+MOST_WAITED, LEAST_LEFT = 3.0, 0.05
+"""How many times the limit it may wait for a core besides, and seconds that are not worth waiting for."""
 Facts = dict[str, Any]
 
 
@@ -27,14 +31,29 @@ def facts_of(target: str, kwargs: dict[str, Any], seconds: float, *, searches: b
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings
     ) as child:
+        out, err, late = _wait_for(child, seconds)
+    return _read(out, err, target, seconds, late, child.returncode)
+
+
+def _wait_for(child: subprocess.Popen[str], seconds: float) -> tuple[str, str, bool]:
+    """What it wrote, and whether it had to be ended: it had a core for that long, or waited for one three times as long."""
+    began, left = time.monotonic(), seconds
+    while True:
         try:
-            out, err = child.communicate(timeout=seconds)
-            late = False
+            out, err = child.communicate(timeout=left)
         except subprocess.TimeoutExpired:
+            left = _left(began, seconds, child.pid)
+            if left > LEAST_LEFT:
+                continue
             child.kill()
             out, err = child.communicate()
-            late = True
-    return _read(out, err, target, seconds, late, child.returncode)
+            return out, err, True
+        return out, err, False
+
+
+def _left(began: float, seconds: float, task: int | None) -> float:
+    """Seconds that are left of the limit; those in which the process or thread waited for a core are added."""
+    return seconds + min(core_time.waited(task), MOST_WAITED * seconds) - (time.monotonic() - began)
 
 
 def _read(out: str, err: str, target: str, seconds: float, late: bool, status: int) -> Facts:
@@ -78,7 +97,10 @@ def facts_in_process(make: Callable[[], Any], name: str, seconds: float, *, sear
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
-    thread.join(seconds)
+    began, left = time.monotonic(), seconds
+    while thread.is_alive() and left > LEAST_LEFT:
+        thread.join(left)
+        left = _left(began, seconds, thread.native_id)
     if raised:
         if isinstance(raised[0], RlclinicError):
             raise raised[0]

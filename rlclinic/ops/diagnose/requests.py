@@ -116,6 +116,24 @@ class RewardCheckRequest(Request):
     """An argument of the environment. Repeatable."""
 
 
+class NewEnvRequest(Request):
+    """Write an environment, its reward term by term, settings and tests; it trains as it is, and is yours to change."""
+
+    about_store = False
+    name: Annotated[str, Cli(argument=True, metavar="NAME")]
+    """The name of its class: Reacher."""
+    obs: str = "box:8"
+    """What is seen: box:8 (numbers), dict:8 (the same in named blocks), discrete:16 (one of sixteen)."""
+    action: str = "box:2"
+    """What is done: box:2 (numbers from -1 to 1), discrete:4 (one of four)."""
+    difficulty: Annotated[str | None, Cli(metavar="LOW..HIGH")] = None
+    """A parameter that makes it harder, for a curriculum: 0..1."""
+    terms: str = "task,progress,safety"
+    """What the reward is made of; the first is the task itself. Known: progress, safety, effort, time; others pay nothing until written."""
+    to: Annotated[Path | None, Cli(metavar="DIR")] = None
+    """Folder for the files; after its name, if it is not said. Nothing is overwritten."""
+
+
 class HistoryRequest(Request):
     """Show what was tried on an environment, and what separates solved from failed."""
 

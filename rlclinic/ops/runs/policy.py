@@ -34,6 +34,8 @@ Frame = Callable[[Any], None]
 _HOME: Final = "\x1b[H\x1b[J"
 _PLAIN: Final = "\x1b[0m"
 _NARROWEST: Final = 20
+PLOT_FPS: Final = 10.0
+"""Of a film that shows numbers."""
 
 
 def evaluate(
@@ -61,8 +63,11 @@ def evaluate(
     policy = load_policy(checkpoint, env)
     if trace is not None:
         recorded = _record_trace(policy, trace, video, deterministic)
+    elif video is not None:
+        recorded, without = _record(policy, video, deterministic)
+        note = "; ".join(text for text in (note, without) if text) or None
     else:
-        recorded = _record(policy, video, deterministic) if video is not None else None
+        recorded = None
     scored = policy.evaluate(episodes, deterministic=deterministic)
     successes = [float(value) for value in scored.success[0] if value == value]
     returns, lengths = scored.returns[0].tolist(), scored.lengths[0].tolist()
@@ -96,7 +101,7 @@ def play(
     checkpoint = pick_checkpoint(Store(runs_dir), selector)
     policy = load_policy(checkpoint, env)
     start = FIRST_START if seed is None else seed
-    mode, show = _stage(policy, render)
+    mode, show = _stage(policy, render, selector)
     played = _play(policy, range(start, start + episodes), deterministic, mode, show)
     returns, lengths, outcomes = zip(*played, strict=True)
     successes = [outcome for outcome in outcomes if outcome is not None]
@@ -155,7 +160,7 @@ def load_policy(checkpoint: Checkpoint, env: str | None = None) -> "Policy":
     return policy.load(checkpoint.run, str(checkpoint.step), config=config)
 
 
-def _stage(policy: "Policy", render: str) -> tuple[str | None, Frame | None]:
+def _stage(policy: "Policy", render: str, selector: str) -> tuple[str | None, Frame | None]:
     """The render mode to ask the environment for, and what to do with what it then gives."""
     from rlclinic.training.envs import atari
 
@@ -168,9 +173,12 @@ def _stage(policy: "Policy", render: str) -> tuple[str | None, Frame | None]:
     # ALE's vector environment opens no window: it hands out what the agent sees.
     if render in modes and not (render == "human" and atari.steps(settings)):
         return render, None if render == "human" else _print_frame
-    if "rgb_array" not in modes:
+    if not _draws(env):
         raise UsageError(
-            f"{settings.id} cannot render {render}; it has: {', '.join(modes) or 'none'}.\n  Score it instead: ", Action("evaluate")
+            f"{settings.id} cannot render {render}; it has: {', '.join(modes) or 'none'}.\n  Film its numbers instead: ",
+            Action("evaluate", selector, video="episode.gif"),
+            "\n  Or only score it: ",
+            Action("play", selector, render="none"),
         )
     fps = _fps(policy, env)
     return "rgb_array", window(settings.id, fps) if render == "human" else terminal(fps)
@@ -242,19 +250,29 @@ def _record_trace(policy: "Policy", trace: Path, path: Path | None, deterministi
     return films.write(path, *films.shrink(episode.frames, episode.fps))
 
 
-def _record(policy: "Policy", path: Path, deterministic: bool) -> Path:
+def _record(policy: "Policy", path: Path, deterministic: bool) -> tuple[Path, str | None]:
+    """A film of an episode, and a remark where it shows numbers because there are no pictures."""
     from rlclinic.ops.runs import video
 
+    env = _environment(policy, None)
+    env.close()
+    if not _draws(env):
+        episode = policy.record(deterministic=deterministic)
+        drawn = video.draw_trace(episode.trace)
+        return video.write(path, drawn, PLOT_FPS), f"{policy.config.env.id} has no pictures: the film shows its numbers"
     frames: list[Any] = []
 
     def keep(frame: Any) -> None:
         if len(frames) < MOST_FRAMES:
             frames.append(frame)
 
-    env = _environment(policy, None)
-    env.close()
     _play(policy, [FIRST_START], deterministic, "rgb_array", keep)
-    return video.write(path, frames, _fps(policy, env))
+    return video.write(path, frames, _fps(policy, env)), None
+
+
+def _draws(env: Any) -> bool:
+    """Whether it says that it has pictures."""
+    return "rgb_array" in (env.metadata.get("render_modes") or [])
 
 
 def _result(

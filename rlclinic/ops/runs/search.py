@@ -209,10 +209,10 @@ def _status(index: Index, done: Refreshed) -> IndexStatus:
 
     with index.connection() as connection:
         counts = [int(connection.execute(select(func.count()).select_from(table)).scalar_one()) for table in (RUN, GROUP, ANSWER)]
-    size = index.path.stat().st_size
+    size = index.count_bytes()
     behind = done.runs + done.removed
     return IndexStatus(
-        path=str(index.path), bytes=size, runs=counts[0], groups=counts[1], answers=counts[2], behind=behind, seconds=done.seconds
+        path=index.describe(), bytes=size, runs=counts[0], groups=counts[1], answers=counts[2], behind=behind, seconds=done.seconds
     )
 
 
@@ -228,7 +228,8 @@ def _conditions(table: Table, query: Query) -> list[ColumnElement[bool]]:
     if query.state is not None:
         conditions.append(table.c.state == query.state)
     if query.tag is not None:
-        conditions.append(table.c.tags.contains(f" {query.tag} ", autoescape=True))
+        # Capitals make no difference: LIKE alone means that in SQLite, and not in PostgreSQL.
+        conditions.append(table.c.tags.icontains(f" {query.tag} ", autoescape=True))
     if query.trial is not None:
         conditions.append(table.c.trial == query.trial)
     if query.group is not None:

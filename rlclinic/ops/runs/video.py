@@ -4,7 +4,7 @@ import importlib.util
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from rlclinic.errors import NotFound, RunError, UsageError
 from rlclinic.ops.runs import warm_process
@@ -12,12 +12,14 @@ from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import disk
 from rlclinic.runs.record import Run
 from rlclinic.runs.recording import histograms
-from rlclinic.runs.recording.films import FOLDER, KINDS, ffmpeg, write
+from rlclinic.runs.recording.films import FOLDER, KINDS, Trace, ffmpeg, write
 from rlclinic.runs.store import Store
 
-__all__ = ["FOLDER", "Film", "FilmList", "Histograms", "ffmpeg", "film", "list_films", "list_histograms", "settle", "write"]
+__all__ = ["FOLDER", "Film", "FilmList", "Histograms", "draw_trace", "ffmpeg", "film", "list_films", "list_histograms", "settle", "write"]
 
 SECONDS: Final = 300.0
+PLOTTED, MOST_LABELS = 40, 8
+"""Pictures of a film of numbers, and lines in a plot that are named."""
 _INSTALL: Final = "pip install imageio-ffmpeg (or your system's ffmpeg)"
 
 
@@ -35,6 +37,40 @@ def settle(path: Path) -> tuple[Path, str | None]:
         return path, None
     gif = path.with_suffix(".gif")
     return gif, f"no MP4, but a GIF: ffmpeg is not installed. For {path.name}, type: {_INSTALL}"
+
+
+def draw_trace(trace: Trace) -> list[Any]:
+    """An episode without pictures as pictures [height, width, 3]: observations, actions, rewards and reward terms, up to each moment."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise UsageError("a film of numbers needs matplotlib, which is not installed.\n  Type: pip install 'rlclinic[train]'") from None
+    import numpy as np
+
+    rewards: dict[str, list[Any]] = {"reward": list(trace.rewards), **trace.terms}
+    panels = [
+        (name, lines) for name, lines in (("observation", trace.observations), ("action", trace.actions), ("reward", rewards)) if lines
+    ]
+    figure = Figure(figsize=(6.4, 1.6 * len(panels) + 0.4), dpi=80, layout="constrained")
+    canvas: Any = FigureCanvasAgg(figure)  # its methods are not typed
+    drawn = []
+    for axes, (name, lines) in zip(figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0], panels, strict=True):
+        for label, values in lines.items():
+            numbers = np.array([np.nan if value is None else value for value in values], float)
+            (line,) = axes.plot(numbers, linewidth=1, label=label)
+            drawn.append((line, numbers))
+        axes.set_ylabel(name)
+        if 1 < len(lines) <= MOST_LABELS:
+            axes.legend(fontsize="x-small", loc="upper left")
+    figure.axes[-1].set_xlabel("step")
+    pictures = []
+    for end in np.unique(np.linspace(1, len(trace.rewards), min(len(trace.rewards), PLOTTED)).astype(int)):
+        for line, numbers in drawn:
+            line.set_data(np.arange(end), numbers[:end])
+        canvas.draw()
+        pictures.append(np.asarray(canvas.buffer_rgba())[..., :3].copy())
+    return pictures
 
 
 class Film(Result):

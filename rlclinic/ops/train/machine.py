@@ -15,6 +15,7 @@ from typing import Literal
 from rlclinic.actions import Action, Change
 from rlclinic.config import Config
 from rlclinic.errors import ConfigError
+from rlclinic.launch import places
 from rlclinic.report.format import plural, size
 from rlclinic.report.models import Check, Diagnostics
 
@@ -80,7 +81,7 @@ _VERBS = {"captured": "capture", "compiled": "compile"}
 
 def check_device(device: str | None) -> None:
     """Refuse a GPU that is not there before folders are made for it."""
-    if device == "cuda" and not has_gpu():
+    if device == "cuda" and not has_gpu() and not places.on_ray():
         raise ConfigError(
             "run.device=cuda, but there is no NVIDIA driver on this machine.\n  Nothing could be computed.\n  Try: ",
             Change("run.device", "cpu", option="device"),
@@ -94,7 +95,7 @@ def check_engine(config: Config) -> None:
     check_device(config.run.device)
     engine, algo = config.run.engine, config.algo
     others: tuple[str, ...] = ()
-    if engine == "captured" and (config.run.device == "cpu" or not has_gpu()):
+    if engine == "captured" and (config.run.device == "cpu" or not (has_gpu() or places.on_ray())):
         reason = f"run.device is {config.run.device}"
         others = (", or ", Change("run.device", "cuda", option="device"), " on a machine that has one")
     elif engine == "captured" and algo.loop == "offline":

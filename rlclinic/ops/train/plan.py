@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from rlclinic import datasets, trust
 from rlclinic.actions import Action, Argument
-from rlclinic.config import Config, files
+from rlclinic.config import ADVERSARIAL, Config, files
 from rlclinic.config.corrections import refusal
 from rlclinic.config.overrides import TYPED, set_values
 from rlclinic.errors import NotFound, RunBusy, UsageError
@@ -77,7 +77,7 @@ def plan_training(request: TrainRequest) -> TrainPlan:
 
 def check_data(config: Config) -> None:
     """UsageError where an algorithm that learns from recorded data has none; NotFound where it is not there."""
-    if not config.offline:
+    if not (config.offline or config.algo.name in ADVERSARIAL):
         return
     if config.data is None or not config.data.path:
         raise UsageError(

@@ -6,8 +6,8 @@ from typing import Final, TypedDict
 
 from rlclinic.actions import Action, Argument
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.errors import RlclinicError
-from rlclinic.launch import batch
+from rlclinic.errors import ConfigError, NotFound, RlclinicError
+from rlclinic.launch import batch, places
 from rlclinic.ops.diagnose import diagnose, lint, write_reports
 from rlclinic.ops.status.status import Pace, observe
 from rlclinic.ops.train import signals
@@ -54,7 +54,8 @@ def train(plan: TrainPlan, watch: TrainingWatch | None = None, say: Say | None =
 def examine_own_environment(plan: TrainPlan, say: Say | None = None) -> tuple[Finding, ...]:
     """What is wrong with an environment of the user's own, where its code is new: seen in a process of its own, before anything is spent.
 
-    Training goes on whatever is found, and does not notice: it makes its own copies, with its own seeds.
+    Training goes on whatever is found, and does not notice: it makes its own copies, with its own seeds. What cannot even be imported
+    (NotFound, ConfigError) would fail there just the same, and is told before a group is made.
     """
     if not plan.unseen_code or not plan.request.lint_env:
         return ()
@@ -62,6 +63,8 @@ def examine_own_environment(plan: TrainPlan, say: Say | None = None) -> tuple[Fi
     tell = say or (lambda text: None)
     try:
         findings = lint.lint_env(config.id, dict(config.kwargs), seconds=LINT_SECONDS).lint.findings
+    except (NotFound, ConfigError):
+        raise
     except RlclinicError as error:
         tell(f"{config.id} could not be examined before training: {str(error).splitlines()[0]}")
         return ()
@@ -103,8 +106,8 @@ def _place(plan: TrainPlan, runs: Sequence[Run]) -> Placement:
     """Where the runs train, and whether they go on from their checkpoints."""
     config = runs[0].config
     return {
-        "processes": plan.request.jobs or max(1, usable_cores() // config.run.threads),
-        "device": {"auto": "cuda" if has_gpu() else "cpu"}.get(config.run.device, config.run.device),
+        "processes": plan.request.jobs or max(1, places.count_cores(usable_cores()) // config.run.threads),
+        "device": {"auto": "cuda" if places.have_gpu(has_gpu()) else "cpu"}.get(config.run.device, config.run.device),
         "resume": bool(plan.resumed),
     }
 

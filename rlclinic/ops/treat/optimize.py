@@ -66,6 +66,7 @@ class SearchReport(Result):
 def plan(request: OptimizeRequest) -> SearchPlan:
     """What a search from a group, or from ENV or ENV:VARIANT, would do."""
     resolved = _resolve(request)
+    search.check(resolved)
     config, own = resolved.config, resolved.own_group
     length = request.run_env_steps or min(config.run.max_env_steps, max(request.budget // search.RUNS, search.FEWEST_ENV_STEPS))
     return SearchPlan(

@@ -7,6 +7,7 @@ from rlclinic import trust
 from rlclinic.actions import Action, Argument
 from rlclinic.config import files
 from rlclinic.errors import UsageError
+from rlclinic.launch import places
 from rlclinic.launch.batch import Interrupted, StopRequests
 from rlclinic.ops.train import signals
 from rlclinic.ops.train.machine import check_device, has_gpu, usable_cores
@@ -115,7 +116,7 @@ def plan_race(request: RaceRequest) -> RacePreview:
         first_env_steps=planned.cost(),
         max_env_steps=most,
         max_seconds=most / rate if most is not None and rate else None,
-        cores=usable_cores(),
+        cores=places.count_cores(usable_cores()),
         warnings=[*planned.trial.notes, *_warnings(planned)],
         plan=planned,
     )
@@ -143,7 +144,7 @@ def _warnings(planned: RacePlan) -> list[str]:
 def run_race(preview: RacePreview, runs_dir: Path = Path("runs"), watch: RaceWatch | None = None, jobs: int | None = None) -> RaceResult:
     """Carry out a plan to its ranking. SIGINT and SIGTERM let the runs write checkpoints; `resume_race` goes on."""
     store = Store(runs_dir)
-    cores = jobs or usable_cores()
+    cores = jobs or places.count_cores(usable_cores())
     return _carry_out(store, watch, lambda progress, stop: conduct.run(store, preview.plan, progress=progress, cores=cores, stop=stop))
 
 
@@ -156,7 +157,7 @@ def extend_race(request: RaceRequest) -> Race:
 def resume_race(id: str = "@last", runs_dir: Path = Path("runs"), watch: RaceWatch | None = None, jobs: int | None = None) -> RaceResult:
     """Go on with a race that was interrupted or killed; its ranking is the one that it would have had. One that ended is shown."""
     store = Store(runs_dir)
-    known, cores = conduct.load_race(store, id).id, jobs or usable_cores()
+    known, cores = conduct.load_race(store, id).id, jobs or places.count_cores(usable_cores())
     return _carry_out(store, watch, lambda progress, stop: conduct.resume(store, known, progress=progress, cores=cores, stop=stop), known)
 
 

@@ -314,6 +314,8 @@ class SensitivityRequest(Request):
     """Settings to vary; none: all numbers of the algorithm."""
     shapes: Annotated[bool, Http()] = False
     """Also n_envs, n_steps, batch_size and n_epochs."""
+    terms: Annotated[bool, Http()] = False
+    """In place of numbers, the weights of the reward's terms, judged by success."""
     changes: Annotated[list[str], SET, CHANGES, OVERRIDES] = Field(default_factory=list)
     """KEY=VALUE settings."""
     resume: Annotated[str | None, Cli(metavar="STUDY"), RESUME, Mcp(doc="Study to go on with.")] = None
@@ -327,7 +329,7 @@ class SensitivityRequest(Request):
     @property
     def scope(self) -> Scope:
         """What is varied, and how often."""
-        return Scope(self.factors, self.seeds, self.only, self.shapes)
+        return Scope(self.factors, self.seeds, self.only, self.shapes, self.terms)
 
 
 class QuestionsRequest(Request):

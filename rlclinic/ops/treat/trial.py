@@ -10,6 +10,7 @@ from rlclinic import trust
 from rlclinic.actions import Action, Argument
 from rlclinic.config import files
 from rlclinic.errors import UsageError
+from rlclinic.launch import places
 from rlclinic.launch.batch import Interrupted, StopRequests
 from rlclinic.ops.train import signals
 from rlclinic.ops.train.machine import check_device, has_gpu, usable_cores
@@ -185,7 +186,7 @@ def _preview(plan: TrialPlan, resolved: Resolved) -> Preview:
     computed = power.of_plan(plan)
     most = plan.max_env_steps
     likely = most // plan.looks if most is not None else None
-    cores = usable_cores()
+    cores = places.count_cores(usable_cores())
     rate = resolved.steps_per_second
     return Preview(
         question=conduct.question(plan),
@@ -237,7 +238,7 @@ def resume_trial(tid: str, runs_dir: Path = Path("runs"), watch: TrialWatch | No
 
 
 def _cores(jobs: int | None) -> int:
-    return jobs or usable_cores()
+    return jobs or places.count_cores(usable_cores())
 
 
 def _carry_out(store: Store, watch: TrialWatch | None, work: "Callable[[TrialWatch, StopRequests], Trial]") -> TrialResult:

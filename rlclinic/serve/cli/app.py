@@ -17,7 +17,7 @@ from rlclinic import plain_text, trust
 from rlclinic.errors import RlclinicError, Untrusted
 from rlclinic.ops.operations import Operation, has_outside
 from rlclinic.serve.cli import console, options
-from rlclinic.serve.cli.commands import approvals, compare, curriculum, data, diagnose, jobs, reward, runs, serve, status, train, treat
+from rlclinic.serve.cli.commands import approvals, compare, curriculum, data, diagnose, jobs, new, reward, runs, serve, status, train, treat
 
 INTERRUPTED = 130
 
@@ -88,7 +88,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (train, runs, status, diagnose, treat, compare, data, reward, curriculum, jobs, serve, approvals):
+for commands in (train, runs, status, diagnose, treat, compare, data, new, reward, curriculum, jobs, serve, approvals):
     commands.register(app)
 
 
@@ -129,7 +129,7 @@ DEMO = (
 
 @app.command()
 def demo(
-    max_env_steps: Annotated[int, typer.Option("--max-env-steps", min=1, help="Env steps of each run.")] = 30_000,
+    max_env_steps: Annotated[int, typer.Option("--max-env-steps", **options.read_number(True, 1), help="Env steps of each run.")] = 30_000,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:
     """Show the whole loop in about two minutes: train a sick CartPole, diagnose, prescribe, try the cure on fresh seeds, adopt it."""

@@ -47,6 +47,20 @@ def read_steps(text: str | int) -> int:
         raise typer.BadParameter(str(error)) from None
 
 
+def read_number(whole: bool, least: float | None = None, most: float | None = None) -> dict[str, Any]:
+    """What an option that is a number needs: 60k and 1e3 are understood by every one of them, and what is refused is said in our words."""
+
+    def number(text: str | float) -> int | float:
+        from rlclinic.ops import request
+
+        try:
+            return request.read_number(text, whole, least, most)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return {"parser": number, "metavar": "<int>" if whole else "<float>", "min": least, "max": most}
+
+
 RunsDir = Annotated[Path, typer.Option("--runs-dir", envvar="RLCLINIC_RUNS", help="Folder that holds the runs.", show_default=True)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; results only.")]
@@ -61,7 +75,24 @@ Selector = Annotated[
 ]
 Steps = Annotated[int | None, typer.Option(parser=read_steps, metavar="N", help="Budget in env steps; 1e6 and 100k are understood.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or auto.")]
-Jobs = Annotated[int | None, typer.Option(min=1, help="Processes at a time (one per core).")]
+Jobs = Annotated[int | None, typer.Option(**read_number(True, 1), help="Processes at a time (one per core).")]
+
+
+def choose_place(given: str | None) -> str | None:
+    """Take note of where cohorts are to train, for all that this command starts."""
+    if given is not None:
+        from rlclinic.launch import places
+
+        places.choose(given)
+    return given
+
+
+On = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PLACE", help="Where to train: local, ray, ray://HOST:10001, ray?gpus=0.25; else RLCLINIC_ON.", callback=choose_place
+    ),
+]
 RequireThreshold = Annotated[bool, typer.Option("--require-threshold", help="Exit with 4 if the threshold is missed.")]
 
 
@@ -80,6 +111,14 @@ class RequestCommand(TyperCommand):
             whole.command()(expand(self._stub.handler, models))
             self._made = typer.main.get_command(whole)  # type: ignore[assignment]
         return self._made  # type: ignore[return-value]
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().make_context(*args, **kwargs)
+        except Exception as error:  # typer's own class of it is not public
+            if isinstance(message := getattr(error, "message", None), str):
+                error.message = message.removeprefix("Value error, ")  # type: ignore[attr-defined]
+            raise
 
     @property
     def params(self) -> list[Any]:
@@ -200,8 +239,10 @@ def _parameter(field: "RequestField") -> inspect.Parameter:
         about["autocompletion"] = complete_run if mark.complete == "run" else complete_reference
     if mark.steps:
         about["parser"] = read_steps
+    elif numbers := {int, float} & {kind, *get_args(kind), *(inner for part in get_args(kind) for inner in get_args(part))}:
+        about |= {name: value for name, value in read_number(numbers == {int}, *_bounds(field, mark)).items() if about.get(name) is None}
     else:
-        about |= {name: bound for name, bound in _bounds(field, mark).items() if bound is not None}
+        about["min"], about["max"] = _bounds(field, mark)
     if default is ...:
         default = inspect.Parameter.empty
     info = typer.Argument(**about) if mark.argument else typer.Option(*(mark.names or _names(field.name, default)), **about)
@@ -213,9 +254,9 @@ def _names(name: str, default: Any) -> tuple[str, ...]:
     return (f"{flag}/--no-{flag[2:]}",) if default is True else (flag,)
 
 
-def _bounds(field: "RequestField", mark: Any) -> dict[str, Any]:
+def _bounds(field: "RequestField", mark: Any) -> tuple[float | None, float | None]:
     bounds = {key: getattr(each, key) for each in field.info.metadata for key in ("ge", "le") if hasattr(each, key)}
-    return {"min": bounds.get("ge") if mark.min is None else mark.min, "max": bounds.get("le")}
+    return bounds.get("ge") if mark.min is None else mark.min, bounds.get("le")
 
 
 def _with_choices(name: str, kind: Any, default: Any) -> tuple[Any, Any]:

@@ -14,7 +14,8 @@ from starlette.exceptions import HTTPException
 from rlclinic.actions import Argument, Change
 from rlclinic.errors import ConfigError, NotFound, RlclinicError, RunBusy, UsageError
 from rlclinic.ops.operations import find_argument
-from rlclinic.ops.request import Http
+from rlclinic.ops.request import Http, say_misfit
+from rlclinic.runs.database.connections import DatabaseDown
 from rlclinic.serve.http.cache import NotYet
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -69,6 +70,8 @@ def _kind(error: RlclinicError) -> tuple[int, str]:
         return 400, "this request makes no sense"
     if isinstance(error, RunBusy):
         return 409, "somebody else is writing there"
+    if isinstance(error, DatabaseDown):
+        return 503, "the database does not answer"
     return 409, "this cannot be done as things stand"
 
 
@@ -107,4 +110,4 @@ def install(app: FastAPI) -> None:
 
 def _line(error: Any) -> str:
     where = ".".join(str(part) for part in error.get("loc", ()))
-    return f"{where}: {error.get('msg', '')}"
+    return f"{where}: {say_misfit(str(error.get('msg', '')))}"

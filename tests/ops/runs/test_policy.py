@@ -8,6 +8,7 @@ from rlclinic.config import EnvConfig
 from rlclinic.errors import ConfigError, DiskFailed, NotFound, UsageError
 from rlclinic.ops.runs import policy, video
 from rlclinic.ops.runs.policy import _environment, evaluate, pick_checkpoint, play, sys
+from rlclinic.runs.recording import films
 from rlclinic.runs.store import Store
 from tests.ops.recorded import add_checkpoint, record_group
 
@@ -78,6 +79,28 @@ def test_an_environment_that_cannot_draw_here_says_what_would_help(monkeypatch: 
         _environment(policy, "rgb_array")  # type: ignore[arg-type]
     for name in ("SDL_VIDEODRIVER", "SDL_AUDIODRIVER", "MUJOCO_GL"):
         monkeypatch.delenv(name)
+
+
+def test_an_episode_without_pictures_is_filmed_in_numbers(tmp_path: Path) -> None:
+    """Observations, actions, rewards and reward terms grow from picture to picture, and what a step did not report is a gap."""
+    pytest.importorskip("matplotlib")
+    trace = films.Trace()
+    for step in range(90):
+        trace.add([step / 90, -1.0], [0.5], 1.0, {"energy": -0.1} if step % 2 else {})
+    pictures = video.draw_trace(trace)
+    assert len(pictures) == video.PLOTTED
+    assert len({picture.shape for picture in pictures}) == 1
+    inked = [int((picture < 200).sum()) for picture in pictures]
+    assert inked[0] < inked[20] < inked[-1]
+    assert video.write(tmp_path / "episode.gif", pictures, 10.0).stat().st_size > 1_000
+
+
+def test_what_has_no_pictures_is_offered_what_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = SimpleNamespace(metadata={"render_modes": []}, close=lambda: None)
+    monkeypatch.setattr(policy, "_environment", lambda given, mode: env)
+    settings = EnvConfig(id="CartPole-v1")
+    with pytest.raises(UsageError, match=r"it has: none\.\n  Film its numbers instead: rlclinic evaluate g1 --video episode.gif"):
+        policy._stage(SimpleNamespace(config=SimpleNamespace(env=settings)), "ansi", "g1")  # type: ignore[arg-type]
 
 
 def test_a_picture_becomes_text_that_fits_with_two_pixels_in_a_character() -> None:

@@ -5,12 +5,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from rlclinic.errors import ConfigError
+from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.launch import local
 from rlclinic.ops.train import run
 from rlclinic.ops.train.plan import plan_training
@@ -23,7 +22,8 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(autouse=True)
 def fake_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "start", partial(local.start, module="tests.ops.fake_trainer"))
+    start = local.start
+    monkeypatch.setattr(local, "start", lambda cohorts, **how: start(cohorts, **{**how, "module": "tests.ops.fake_trainer"}))
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
 
 
@@ -234,12 +234,22 @@ def test_an_own_environment_is_looked_at_before_it_is_trained_on(project: Path) 
     assert "--no-lint-env" in said[-1]
 
 
+def test_what_cannot_be_made_is_refused_before_a_group_is_made(project: Path) -> None:
+    """Training would fail for the same reason, half a minute later and with a failed group in the store."""
+    with pytest.raises(NotFound, match=r"there is no class or function Barn in farm\.py"):
+        run.train(plan_training(TrainRequest(ref="farm.py:Barn:ppo", max_env_steps=4096, runs_dir=project / "runs")))
+    (project / "torn.py").write_text("def f(:\n")
+    with pytest.raises(ConfigError, match="SyntaxError"):
+        run.train(plan_training(TrainRequest(ref="torn.py:Barn:ppo", max_env_steps=4096, runs_dir=project / "runs")))
+    assert not list((project / "runs").glob("g*"))
+
+
 def test_code_that_was_trained_on_before_is_looked_at_again_only_if_it_has_changed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
 
     def lint_env(target: str, kwargs: object, *, seconds: float) -> object:
         looked.append(target)
-        raise ConfigError("it is looked at")
+        raise UsageError("it is looked at")
 
     monkeypatch.setattr(run.lint, "lint_env", lint_env)
     group, _ = run.create_group(plan_training(TrainRequest(ref="farm.py:Farm:ppo", max_env_steps=4096, runs_dir=project / "runs")))

@@ -1,5 +1,6 @@
 """The dashboard in a real Chromium, over a real server and a store of recorded runs. Whatever the console says is a failure."""
 
+import asyncio
 import socket
 import threading
 import time
@@ -38,6 +39,8 @@ def browser() -> Iterator[Any]:
     path = chromium.find()
     if path is None:
         pytest.skip(chromium.MISSING)
+    # A loop that another test has left behind in this thread is none that a browser could disturb: nobody runs it any more.
+    asyncio._set_running_loop(None)
     with api.sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield opened

@@ -21,10 +21,13 @@ class Kinds(NamedTuple):
     ids: dict[str, str]
 
 
+STORED = {"dqn": "dqn-healthy", "sac": "sac-healthy", "failed": "cp-nan", "continuous": "mcc-healthy", "discrete": "cp-healthy"}
+
+
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kinds]:
     root = tmp_path_factory.mktemp("kinds") / "runs"
-    ids = {name: stored.write_group(case, root).id for name, case in (("dqn", "dqn-healthy"), ("sac", "sac-healthy"), ("failed", "cp-nan"))}
+    ids = {name: stored.write_group(case, root).id for name, case in STORED.items()}
     ids["one seed"] = record_group(root, seeds=(0,)).id
     ids["one row"] = record_group(root, share_done=0.1).id
     ids["not evaluated"] = record_group(root, evaluate=False).id
@@ -54,6 +57,14 @@ def test_learners_with_a_replay_show_their_own_signals(page: Any, kinds: Kinds) 
     for title in ("Temperature", "TD error", "Entropy", "Gradient norms"):
         assert title in text
     assert "share of maximum" not in text, "an entropy of continuous actions has none"
+
+
+def test_a_share_of_the_largest_entropy_is_drawn_only_where_there_is_one(page: Any, kinds: Kinds) -> None:
+    """A normal distribution has none: its entropy was called 2.8 of the maximum."""
+    assert "Entropy, share of maximum" in opened(page, kinds, "discrete")
+    text = opened(page, kinds, "continuous")
+    assert "share of maximum" not in text
+    assert "Entropy" in text
 
 
 def test_one_seed_and_one_row_say_what_cannot_be_said(page: Any, kinds: Kinds) -> None:

@@ -38,6 +38,7 @@ def regress(
     save_baseline: Annotated[
         Path | None, typer.Option("--save-baseline", metavar="FILE", help="Keep the group that is named as a baseline, and end.")
     ] = None,
+    on: options.On = None,
     strict: Annotated[bool, typer.Option("--strict", help="Undecided ends with 6, too.")] = False,
     quiet: options.Quiet = False,
     yes: options.Yes = False,

@@ -88,7 +88,11 @@ def worker(
         typer.Option(metavar="URL", help="The queue that workers share: postgresql://USER@HOST/DATABASE, or sqlite; else RLCLINIC_DB."),
     ] = None,
     tags: Annotated[str, typer.Option(metavar="TAG,…", help="What this worker has: jobs that need other tags are left alone.")] = "",
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Jobs at a time; default: as many as there are cores for.")] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(**{**options.read_number(True, 1), "metavar": "N"}, help="Jobs at a time; default: as many as there are cores for."),
+    ] = None,
+    on: options.On = None,
     alive: Annotated[Path | None, typer.Option(metavar="FILE", help="Touch this file again and again: for a cluster's probe.")] = None,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:

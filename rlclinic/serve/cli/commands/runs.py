@@ -114,7 +114,7 @@ def show(
 
 def metrics(
     request: "MetricsRequest",
-    points: Annotated[int, typer.Option(min=2, help="At most this many values per series (with --json).")] = 64,
+    points: Annotated[int, typer.Option(**options.read_number(True, 2), help="At most this many values per series (with --json).")] = 64,
     list_names: Annotated[bool, typer.Option("--list", help="Only the names of all columns.")] = False,
     as_json: options.Json = False,
 ) -> None:

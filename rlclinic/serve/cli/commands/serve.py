@@ -30,7 +30,7 @@ TokenFile = Annotated[Path | None, typer.Option("--token-file", help="Where hash
 def serve(
     ctx: typer.Context,
     host: Annotated[str, typer.Option(help="Address to listen on; other machines need a token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535)] = 8642,
+    port: Annotated[int, typer.Option(**options.read_number(True, 0, 65_535))] = 8642,
     read_only: Annotated[bool, typer.Option("--read-only", help="Nobody may start, stop or change anything.")] = False,
     require_token: Annotated[bool, typer.Option("--require-token", help="Ask for a token on this machine too.")] = False,
     no_token: Annotated[bool, typer.Option("--no-token", help="Let every user of this machine in without one.")] = False,
@@ -46,7 +46,7 @@ def serve(
     root_path: Annotated[str, typer.Option("--root-path", help="Behind a proxy at a path of its own: /rl.")] = "",
     https: Annotated[bool, typer.Option("--https", help="Behind a proxy that speaks HTTPS: cookies for HTTPS only.")] = False,
     prepare: Annotated[bool, typer.Option("--prepare/--no-prepare", help="Diagnose ended groups before anybody asks.")] = True,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that answer.")] = 1,
+    workers: Annotated[int, typer.Option(**options.read_number(True, 1, 64), help="Processes that answer.")] = 1,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:
     """Serve the dashboard, the HTTP API (/api/v1) and MCP (/mcp) until interrupted; trainings that it started go on."""

@@ -50,7 +50,9 @@ def join_events(args: list[str]) -> list[str]:
 def status(
     request: "StatusRequest",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until everything has ended.")] = False,
-    every: Annotated[float, typer.Option(min=0.2, metavar="SECONDS", help="How often --watch looks.")] = 5.0,
+    every: Annotated[
+        float, typer.Option(**{**options.read_number(False, 0.2), "metavar": "SECONDS"}, help="How often --watch looks.")
+    ] = 5.0,
     on: Annotated[
         list[str] | None,
         typer.Option(

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         GroupReport,
         LogText,
         MetricTable,
+        NewEnvironment,
         PolicyEvaluation,
         Removed,
         Requested,
@@ -286,6 +287,13 @@ def print_reward_balance(report: "RewardBalanceReport") -> None:
     from rlclinic.report import tasks
 
     terminal.show(tasks.describe_reward_balance(report))
+
+
+def print_new_environment(made: "NewEnvironment") -> None:
+    """`new env`."""
+    from rlclinic.report import tasks
+
+    terminal.show(tasks.describe_new_environment(made))
 
 
 def print_data(report: "DataReport") -> None:

@@ -171,7 +171,7 @@ def test_errors_are_problems_that_say_what_to_do(client: TestClient) -> None:
     assert problem["advice"] == ["See what there is: rlclinic runs list"]
     invalid = client.get(f"{API}/runs", params={"limit": 0})
     assert invalid.status_code == 422
-    assert "query.limit" in invalid.json()["detail"]
+    assert "query.limit: must be at least 1" in invalid.json()["detail"], "in our words, not in those of a library"
     assert client.get(f"{API}/nothing").headers["content-type"] == "application/problem+json"
 
 

@@ -99,6 +99,7 @@ function rxCard(report, id) {
           h("p", { class: "change" }, rx.change),
           h("p", { class: "quiet" }, rx.rationale),
           rx.risk && h("p", { class: "faint" }, `Risk: ${rx.risk}`),
+          rx.held_back && h("p", { class: "faint" }, h("strong", null, "Held back: "), rx.held_back),
           rx.foreign && h("pre", { tabindex: "0" }, rx.foreign),
           // Advice about the code or the environment changes no setting: there is nothing that a trial could try.
           rx.prescribed &&
@@ -112,7 +113,7 @@ function rxCard(report, id) {
                 { type: "button", class: i === 0 ? "primary" : null, onclick: () => trialDialog(id, rx.number) },
                 "Prove it in a trial…",
               ),
-              h("button", { type: "button", onclick: () => trainRxDialog(id, rx.number) }, "Use it untried…"),
+              !rx.held_back && h("button", { type: "button", onclick: () => trainRxDialog(id, rx.number) }, "Use it untried…"),
             ),
         ),
       ),

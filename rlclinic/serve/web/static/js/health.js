@@ -14,6 +14,7 @@ export const STRIP = [
     // A share of the maximum exists for discrete actions only; where nobody logged an entropy, the spread of the actions says it.
     titles: { "train/sentinel/entropy_relative": "Entropy, share of maximum", "train/metrics/action_std": "Spread of the actions" },
     of: ["train/sentinel/entropy_relative", "train/metrics/entropy", "train/metrics/action_std"],
+    most: 1, // a normal distribution has no largest entropy: where the first goes beyond, the next one is drawn
     first: true,
   },
   { title: "Explained variance", of: ["train/metrics/explained_variance"] },

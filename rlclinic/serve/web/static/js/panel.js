@@ -121,7 +121,7 @@ export class Panel {
     const there = new Set(this.first.available);
     const more = this.st.more ? this.st.more.split(",") : [];
     const wanted = [...STRIP, ...more.map((name) => ({ title: metric(name), of: [name], own: name }))]
-      .map((each) => ({ ...each, of: each.of.filter((name) => there.has(name)).slice(0, each.first ? 1 : undefined) }))
+      .map((each) => ({ ...each, of: each.of.filter((name) => there.has(name)).slice(0, each.most ? 2 : each.first ? 1 : undefined) }))
       .filter((each) => each.of.length)
       .map((each) => ({ ...each, title: each.titles?.[each.of[0]] ?? each.title }));
     this.fillPicker(there, wanted);
@@ -139,9 +139,17 @@ export class Panel {
       );
       return;
     }
-    this.wanted = wanted;
+    this.wanted = wanted.map((each) => this.choose(each));
     this.strip.querySelector(":scope > p, :scope > .problem")?.remove();
     this.drawStrip();
+  }
+
+  /** The picture of its first series, or of the second where the first is not what it is called. */
+  choose(each) {
+    if (!each.most) return each;
+    const beyond = this.rest.series.some((series) => series.name === each.of[0] && series.center.some((value) => value > each.most + 1e-6));
+    const name = (beyond && each.of[1]) || each.of[0];
+    return { ...each, of: [name], title: each.titles?.[name] ?? (beyond ? "Entropy" : each.title) };
   }
 
   /** How the chart of this name is drawn, as the address has it: its scales and which lines are left out. */
