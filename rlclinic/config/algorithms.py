@@ -356,6 +356,10 @@ class AsynchronousSettings(Strict):
     actor_order: Annotated[Literal["fixed", "arrival"], Kind.SHAPE] = "fixed"
     """Whose rollout is learned from next. fixed: the actors in turn, so that a run repeats itself to the bit; arrival: whoever is ready,
     which waits for no straggler, and no run is like another. Usual: fixed; arrival where steps take very different times."""
+    actors_on: Annotated[Literal["processes", "ray"], Kind.SHAPE] = "processes"
+    """Where actors play. processes: of this machine; ray: on the nodes of the Ray cluster that trains the run (`--on ray`) or that
+    RAY_ADDRESS names, so that environments get the cores of other machines. What is learned is the same to the bit on equal processors.
+    Usual: processes."""
     max_lag: Shape = Field(16, ge=1)
     """The most updates that the weights may make while one rollout is collected: with actor_order=arrival the learner waits for an actor
     that falls further behind. With fixed it is n_actors. Usual: 2-8 x n_actors."""

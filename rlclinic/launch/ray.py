@@ -13,15 +13,12 @@ trainer keeps itself (`runs.lease`):
 The nodes see the run folders under the same path, and have the same rlclinic installed.
 """
 
-import atexit
-import logging
 import os
 import secrets
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -31,8 +28,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from rlclinic import trust
-from rlclinic.errors import ConfigError, RunError, UsageError
+from rlclinic import ray_cluster, trust
+from rlclinic.errors import ConfigError, UsageError
 from rlclinic.launch import deaths, local
 from rlclinic.launch.local import Cohort, Launch
 from rlclinic.launch.places import RayPlace
@@ -41,12 +38,8 @@ from rlclinic.runs.record import Run
 
 BEAT_SECONDS: Final = 1.0
 WATCH_SECONDS: Final = 0.05
-ANSWER_SECONDS: Final = 5.0
-"""How long a cluster may take to be reached at all."""
 IDLE_SECONDS: Final = 5.0
 """How long an actor is kept for the next cohort."""
-OBJECT_STORE_BYTES: Final = 100_000_000
-"""Of a cluster of our own: what actors are told and answer is a few bytes."""
 _PASSED_ON: Final = ("PYTHONPATH", trust.STATE, "RLCLINIC_CACHE", "RLCLINIC_LEASE_SECONDS")
 
 
@@ -131,8 +124,10 @@ class Keeper:
     def _keep(self) -> None:
         """Start the process, pass on what it is told, end it when its time is over. It gets SIGTERM when this thread ends."""
         order, killed = self._order, deaths.oom_kills()
+        # A trainer whose actors are on Ray asks this cluster for them.
+        cluster = {"RAY_ADDRESS": address} if (address := ray_cluster.find_own_address()) else {}
         host = {"RLCLINIC_HOST": order.host if _machine() == order.machine else f"{socket.gethostname()}-{secrets.token_hex(3)}"}
-        environment = {**local.environment(order.threads), **order.environment, **host, lease.VARIABLE: str(self._deadline)}
+        environment = {**local.environment(order.threads), **order.environment, **cluster, **host, lease.VARIABLE: str(self._deadline)}
         cwd = order.folder if Path(order.folder).is_dir() else None
         try:
             with launcher_status.open_log(launcher_status.launch_log(Path(order.runs[0]))) as log:
@@ -217,7 +212,7 @@ class RemoteProcess:
             try:
                 self._listen()
             except self._ray.exceptions.RayError as error:
-                self._lost = f"killed by the loss of its Ray worker: {_shorten(error)}"
+                self._lost = f"killed by the loss of its Ray worker: {ray_cluster.shorten(error)}"
         if self._lost is not None and lease.now() > self._sent + (lease.SECONDS if self._sent else 0.0):
             # Whatever it still does, it does not write any more.
             self._close(-signal.SIGKILL, self._lost)
@@ -401,81 +396,7 @@ def _environment(run: Path) -> dict[str, str]:
 
 def connect(place: RayPlace | None = None) -> Any:
     """The module `ray`, connected: to the cluster that the place names, unless this process is connected already."""
-    own = place is not None and place.address is None and "RAY_ADDRESS" not in os.environ
-    if own and "ray" not in sys.modules:
-        _keep_to_ourselves()
-    try:
-        import ray
-    except ImportError:
-        raise UsageError("Ray is not installed.\n  Nothing can be started on it.\n  Type: pip install 'rlclinic[ray]'") from None
-    if place is None or ray.is_initialized():
-        return ray
+    if place is None or ray_cluster.is_connected():
+        return ray_cluster.load()
     forget_idle()
-    options: dict[str, Any] = {"address": "local" if own else _find_address(place.address), "namespace": "rlclinic"}
-    if own:
-        options |= {"num_cpus": local.available_cores(), "include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
-        options |= {"_temp_dir": _find_own_folder()}
-    in_main = threading.current_thread() is threading.main_thread()
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)} if in_main else {}
-    try:
-        ray.init(log_to_driver=False, logging_level=logging.ERROR, configure_logging=False, **options)
-    except (ConnectionError, RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
-        raise RunError(
-            f"the Ray cluster {options['address']} cannot be used: {_shorten(error)}.\n  Nothing was started.\n"
-            "  See that it runs (ray status), that RAY_ADDRESS names it, and that its token is yours"
-        ) from None
-    finally:
-        # Ray would end this process at the first SIGTERM, and with it its runs, before they have a checkpoint.
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-    return ray
-
-
-def _find_address(given: str | None) -> str:
-    """The address of a cluster that answers. Ray itself may wait for one that is gone for longer than ten minutes."""
-    address = given or os.environ["RAY_ADDRESS"]
-    known = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / "ray_current_cluster"
-    if address == "auto":
-        # Left behind by whatever cluster was started last, also by one that was killed.
-        address = known.read_text().strip() if known.exists() else ""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
-    except (OSError, ValueError, OverflowError) as error:
-        where = f"of this machine ({known})" if given == "auto" else address
-        raise RunError(
-            f"the Ray cluster {where} does not answer: {_shorten(error)}.\n  Nothing was started.\n"
-            "  Start it (ray start --head), or see that RAY_ADDRESS or --on names the one that runs"
-        ) from None
-    return address
-
-
-_own: list[str] = []
-
-
-def _find_own_folder() -> str:
-    """A folder for a cluster of our own, that ends with this process. Short: the paths of sockets in it have 107 letters at most."""
-    if not _own:
-        _own.append(tempfile.mkdtemp(prefix="rlclinic-ray-", dir="/tmp"))
-        atexit.register(_disconnect, _own[0], os.getpid())
-    return _own[0]
-
-
-def _disconnect(folder: str, process: int) -> None:
-    if process == os.getpid() and "ray" in sys.modules:
-        sys.modules["ray"].shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _keep_to_ourselves() -> None:
-    """A cluster of our own asks for a token that nobody else knows, and leaves nothing in the user's home or where others look for one."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if not any(name.startswith("RAY_AUTH") for name in os.environ):
-        token = Path(_find_own_folder()) / "token"
-        token.touch(0o600)
-        token.write_text(secrets.token_hex(32))
-        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
-
-
-def _shorten(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")[:300]
+    return ray_cluster.connect(place.address, local.available_cores())

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlclinic import ray_cluster
 from rlclinic.config import Config
-from rlclinic.errors import RunError, UsageError
+from rlclinic.errors import ConfigError, RunError, UsageError
 from rlclinic.launch import batch, local, places, ray
 from rlclinic.launch.places import RayPlace
 from rlclinic.runs import lease, lock
@@ -265,10 +266,10 @@ def test_a_cluster_that_does_not_answer_is_named_at_once(address: str, monkeypat
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     began = time.monotonic()
     with pytest.raises(RunError, match="does not answer"):
-        ray._find_address(address)
+        ray_cluster._find_address(address)
     monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(RunError, match="does not answer"):
-        ray._find_address(None)
+        ray_cluster._find_address(None)
     assert time.monotonic() - began < 20
 
 
@@ -281,29 +282,32 @@ if importlib.util.find_spec("ray") is None and not os.environ.get("RLCLINIC_CI")
 @pytest.fixture(scope="module")
 def real() -> Iterator[None]:
     """A cluster of this machine, for all tests that need one: it takes seconds to start."""
-    before = {name: os.environ.get(name) for name in (places.VARIABLE, "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_USAGE_STATS_ENABLED")}
-    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    home = Path("~/.ray").expanduser()
-    had_home = home.exists()
-    places.choose("ray")
-    ray.connect(RayPlace())
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
-    assert home.exists() == had_home
-    yield
-    module = ray.connect()
-    node = module._private.worker._global_node
-    processes = [started.process for kind in node.all_processes.values() for started in kind]
-    with warnings.catch_warnings():
-        # It ends its processes without waiting for them, which Python complains about when it comes across what is left of them.
-        warnings.simplefilter("ignore")
-        module.shutdown()
-        for process in processes:
-            process.wait(30)
-        ray.forget_idle()
-        del node, processes
-        gc.collect()
-    for name, value in before.items():
-        os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+    with pytest.MonkeyPatch.context() as patch:
+        for name in (places.VARIABLE, "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_USAGE_STATS_ENABLED"):
+            patch.setenv(name, "")  # so that it is taken back, whatever it becomes
+            del os.environ[name]
+        handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+        home = Path("~/.ray").expanduser()
+        had_home = home.exists()
+        places.choose("ray")
+        ray.connect(RayPlace())
+        try:
+            assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
+            assert home.exists() == had_home
+            yield
+        finally:
+            module = ray.connect()
+            node = module._private.worker._global_node
+            processes = [started.process for kind in node.all_processes.values() for started in kind]
+            with warnings.catch_warnings():
+                # It ends its processes without waiting for them, which Python complains about when it comes across what is left of them.
+                warnings.simplefilter("ignore")
+                module.shutdown()
+                for process in processes:
+                    process.wait(30)
+                ray.forget_idle()
+                del node, processes
+                gc.collect()
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -350,3 +354,43 @@ def test_a_killed_ray_worker_leaves_runs_that_are_taken_up_again(real: None, run
     again = begin("finish", runs, monkeypatch)
     assert again.wait(PATIENCE)
     assert [run.status.state for run in runs] == ["finished", "finished"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_actors_on_a_cluster_play_what_actors_of_this_machine_play(real: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    algo = {"name": "impala", "n_actors": 2, "n_steps": 8}
+    base = {"env": {"id": "CartPole-v1", "n_envs": 2, "normalize_obs": True}, "run": {"max_env_steps": 160, "eval_episodes": 2}}
+    configs = {on: Config.model_validate({**base, "algo": {**algo, "actors_on": on}}) for on in ("processes", "ray")}
+    here = Store(tmp_path / "here").create_group([configs["processes"]]).runs[0]
+    there = Store(tmp_path / "there").create_group([configs["ray"]]).runs[0]
+    from rlclinic.training import __main__ as training
+    from rlclinic.training.actors import on_ray
+
+    hear, killed = on_ray.RayActor.hear, []
+
+    def with_a_kill(self: on_ray.RayActor) -> Any:
+        if len(killed) == 3:  # its environments stand somewhere by then
+            self.kill()
+        killed.append(self)
+        return hear(self)
+
+    monkeypatch.setattr(on_ray.RayActor, "hear", with_a_kill)
+    assert training.train_runs([here])
+    assert training.train_runs([there])
+    assert "another one has taken its place" in (there.path / "run.log").read_text()
+    for name in here.metrics.names:
+        if not name.startswith("time"):
+            np.testing.assert_array_equal(here.metrics[name], there.metrics[name])
+    # The trainer of a cohort that Ray has placed finds the cluster by itself.
+    far = Store(tmp_path / "far").create_group([configs["ray"]]).runs
+    assert batch.train_runs(far, processes=1, restarts=0), far[0].status.reason
+    np.testing.assert_array_equal(far[0].metrics["train/loss/value"], here.metrics["train/loss/value"])
+
+
+def test_actors_on_ray_without_a_cluster_are_refused_before_anything_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_cluster, "is_connected", lambda: False)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    from rlclinic.training.actors import on_ray
+
+    with pytest.raises(ConfigError, match=r"no Ray cluster(?s:.*)--on ray"):
+        on_ray._connect()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -75,6 +75,30 @@ class Collected(NamedTuple):
     where: Where
     env_seconds: float
     seconds: float
+
+
+class ActorDied(Exception):
+    """It will not answer any more; the text says how it ended."""
+
+
+class Transport(Protocol):
+    """One actor as the learner sees it, wherever it is."""
+
+    def ask(self, order: Order) -> None:
+        """Have it collect a rollout; returns at once."""
+        ...
+
+    def hear(self) -> Any:
+        """What it has to say (first where it stands, then a rollout for each order); waits for it. ActorDied if it never will."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once."""
+        ...
+
+    def close(self) -> None:
+        """End it; whatever it is doing is wanted by nobody."""
+        ...
 
 
 class Actor:

@@ -18,8 +18,8 @@ from torch import Tensor
 from rlclinic.config import Config
 from rlclinic.errors import EnvironmentFailed, UsageError
 from rlclinic.training import envs
-from rlclinic.training.actors.actor import ActorPlan, Collected, Order, Where, receive
-from rlclinic.training.actors.processes import ActorDied, ActorProcess, ready
+from rlclinic.training.actors import on_ray, processes
+from rlclinic.training.actors.actor import ActorDied, ActorPlan, Collected, Order, Transport, Where, receive
 from rlclinic.training.data.rollouts import Rollout
 from rlclinic.training.envs.base import Step, Stepping
 from rlclinic.training.loops.on_policy import Learner, Plan
@@ -47,7 +47,7 @@ class Arrived(NamedTuple):
 class _Place:
     """What is known of one actor."""
 
-    process: ActorProcess
+    actor: Transport
     where: Where
     """Where the rollout in the making began."""
     learner: Learner | None = None
@@ -80,6 +80,7 @@ class Actors:
         self._config = config.model_copy(update={"env": config.env.model_copy(update={"workers": 0})})
         self._seeds, self._device, self._factory = tuple(seeds), torch.device(device), factory
         self.actors, self._in_turn, self._max_lag = algo.n_actors, algo.actor_order == "fixed", algo.max_lag
+        self._transport: Any = on_ray if algo.actors_on == "ray" else processes
         one = envs.make(self._config.env, list(seeds[:1]), 1, factory=factory)
         self.obs_shape, self.obs_low, self.obs_high, self.picture = one.obs_shape, one.obs_low, one.obs_high, one.picture
         self.action, self.max_episode_steps, self.skips = one.action, one.max_episode_steps, one.skips
@@ -121,7 +122,7 @@ class Actors:
 
     def close(self) -> None:
         for place in self._places:
-            place.process.close()
+            place.actor.close()
         self._places = []
 
     # ── rollouts ──
@@ -156,7 +157,7 @@ class Actors:
         if iteration - self._places[oldest].version >= self._max_lag:
             return oldest
         # The oldest first, so that nobody who is ready is passed over for long.
-        found = ready([place.process for place in self._places])
+        found = self._transport.ready([place.actor for place in self._places])
         return min(found, key=lambda number: self._places[number].version)
 
     def _ask(self, number: int, learner: Learner, version: int, *, again: bool = False) -> None:
@@ -164,13 +165,13 @@ class Actors:
         place.learner, place.version = learner, version
         stats = None if learner.obs_stats is None else tuple(each.cpu().numpy() for each in learner.obs_stats)
         start = place.where.state if again and place.where.state else None
-        place.process.ask(Order(place.count, learner.flat.detach().cpu().numpy(), stats, start, tuple(sorted(self._retired))))
+        place.actor.ask(Order(place.count, learner.flat.detach().cpu().numpy(), stats, start, tuple(sorted(self._retired))))
 
     def _hear(self, number: int) -> Collected:
         while True:
             self._waits_for = number
             try:
-                said: Collected = self._places[number].process.hear()
+                said: Collected = self._places[number].actor.hear()
                 return said
             except ActorDied as death:
                 self._replace(number, str(death))
@@ -187,11 +188,11 @@ class Actors:
                     "  Another one would end as they did. SIGKILL often means that memory ran out.\n"
                     "  Try: fewer algo.n_actors, or algo.n_actors=0 to see the environment's own error"
                 )
-            place.process.close()
+            place.actor.close()
             place.lives += 0 if self.exact else 1
-            place.process = ActorProcess(self._plan(number, place.lives))
+            place.actor = self._transport.start(self._plan(number, place.lives))
             try:
-                began = place.process.hear()
+                began = place.actor.hear()
             except ActorDied as death:
                 how = str(death)
         if not self.exact:
@@ -212,11 +213,11 @@ class Actors:
 
     def _start(self, lives: int) -> None:
         self.close()
-        processes = [ActorProcess(self._plan(number, lives)) for number in range(self.actors)]  # they start side by side
+        started = [self._transport.start(self._plan(number, lives)) for number in range(self.actors)]  # side by side
         try:
-            self._places = [_Place(each, each.hear(), lives=lives) for each in processes]
+            self._places = [_Place(each, each.hear(), lives=lives) for each in started]
         except BaseException:
-            for each in processes:
+            for each in started:
                 each.close()
             raise
         for place in self._places:
@@ -285,7 +286,7 @@ class Actors:
         """End what has not come back: another actor takes its place."""
         if self._waits_for is None:
             return False
-        self._places[self._waits_for].process.kill()
+        self._places[self._waits_for].actor.kill()
         return True
 
 

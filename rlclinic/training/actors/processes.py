@@ -7,33 +7,13 @@ from contextlib import suppress
 from multiprocessing import connection
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any, Protocol
+from typing import Any
 
 from rlclinic.actions import Change
 from rlclinic.errors import ConfigError, RlclinicError
-from rlclinic.training.actors.actor import Actor, ActorPlan, Collected, Order, Where
+from rlclinic.training.actors.actor import Actor, ActorDied, ActorPlan, Order
 
 GONE = (EOFError, ConnectionResetError, BrokenPipeError, OSError)
-
-
-class ActorDied(Exception):
-    """It will not answer any more; the text says how it ended."""
-
-
-class Transport(Protocol):
-    """One actor, wherever it is."""
-
-    def ask(self, order: Order) -> None:
-        """Have it collect a rollout; returns at once."""
-        ...
-
-    def hear(self) -> Any:
-        """What it has to say (first where it stands, then a rollout for each order); waits for it. ActorDied if it never will."""
-        ...
-
-    def kill(self) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class ActorProcess:
@@ -90,6 +70,9 @@ class ActorProcess:
             self._process.join()
 
 
+start = ActorProcess
+
+
 def ready(actors: Sequence[ActorProcess]) -> list[int]:
     """Those that have something to say, in the order given; waits until there is one."""
     pipes: list[Any] = [each.pipe for each in actors]
@@ -119,6 +102,3 @@ def _context() -> Any:
     if "forkserver" in methods:
         context.set_forkserver_preload([__name__, "rlclinic.training.assembly"])
     return context
-
-
-__all__ = ["ActorDied", "ActorProcess", "Collected", "Transport", "Where", "main", "ready"]

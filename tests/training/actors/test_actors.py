@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from rlclinic.errors import ConfigError, EnvironmentFailed
 from rlclinic.runs.record import Run
 from rlclinic.training import assembly, optim
 from rlclinic.training.__main__ import train_runs
-from rlclinic.training.actors import pool
+from rlclinic.training.actors import pool, processes
 from rlclinic.training.actors.pool import Actors
 from rlclinic.training.engines.asynchronous import Asynchronous
 from rlclinic.training.fast import gradients
@@ -76,16 +75,17 @@ def test_killed_actors_cost_time_and_not_a_bit(straight: Run, tmp_path: Path, mo
     hear, killed = Actors._hear, []
 
     def with_a_kill(self: Actors, number: int) -> Any:
-        if len(killed) < 3:
-            process = self._places[number].process._process
-            assert process.pid is not None
+        process = self._places[number].actor._process  # type: ignore[attr-defined]
+        if len(killed) < 3 and process.is_alive():  # a rollout may have come out of one that was killed right after
             os.kill(process.pid, signal.SIGKILL)
+            process.join()
             killed.append(number)
         return hear(self, number)
 
     monkeypatch.setattr(Actors, "_hear", with_a_kill)
     run = train(tmp_path, [straight.config])[0]
     assert_same_run(run, straight)
+    assert len(killed) == 3
     assert "another one has taken its place" in (run.path / "run.log").read_text()
 
 
@@ -93,10 +93,10 @@ def test_an_actor_that_always_dies_is_given_up_with_the_reason(monkeypatch: pyte
     env, plan, learner = actors_of(config_of("impala"))
     monkeypatch.setattr(pool, "DEATHS", 1)
 
-    def die(_: pool.ActorProcess) -> None:
+    def die(_: processes.ActorProcess) -> None:
         raise pool.ActorDied("process 1 was killed by SIGKILL")
 
-    monkeypatch.setattr(pool.ActorProcess, "hear", die)
+    monkeypatch.setattr(processes.ActorProcess, "hear", die)
     with pytest.raises(EnvironmentFailed, match=r"has died 2 times.*killed by SIGKILL"):
         env.collect(plan, learner, 0)
     env.close()
@@ -121,34 +121,22 @@ def test_in_turn_a_rollout_is_as_many_updates_old_as_there_are_actors() -> None:
     assert torch.equal(arrived[3].rollout.obs[:, 0], arrived[0].rollout.following[:, -1])
 
 
-class Slow(tasks.Signs):
-    """Signs whose every second copy takes its time."""
-
-    made = 0
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.late = 0.0
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        if seed is not None:
-            self.late = 0.02 * (seed % 2)
-        return super().reset(seed=seed)
-
-    def step(self, action: Any) -> Any:
-        time.sleep(self.late)
-        return super().step(action)
-
-
-def test_by_arrival_nobody_waits_for_a_straggler_until_its_rollout_would_be_too_old() -> None:
-    config = config_of("impala", env={"id": "Slow", "n_envs": 1}, n_actors=4, n_steps=2, actor_order="arrival", max_lag=6)
-    env, plan, learner = actors_of(config, factory=Slow)
+def test_by_arrival_nobody_waits_for_a_straggler_until_its_rollout_would_be_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = config_of("impala", env={"n_envs": 1}, n_actors=4, n_steps=2, actor_order="arrival", max_lag=6)
+    env, plan, learner = actors_of(config)
+    # The last of the four is never ready; what it has is there when it is waited for.
+    monkeypatch.setattr(processes, "ready", lambda actors: [0, 1, 2])
+    heard: list[int] = []
+    hear = Actors._hear
+    monkeypatch.setattr(Actors, "_hear", lambda self, number: (heard.append(number), hear(self, number))[1])
     try:
         lags = [env.collect(plan, learner, k).lag for k in range(40)]
     finally:
         env.close()
-    assert max(lags) <= 6
-    assert len(set(lags[8:])) > 1, "by arrival the age of rollouts differs"
+    assert max(lags) == 6
+    assert [lag for lag, number in zip(lags, heard, strict=True) if number == 3] == [6] * heard.count(3)
+    assert heard.count(3) == 6, "it is waited for only when its rollout would become too old"
+    assert set(lags[8:]) == {3, 4, 6}, "nobody who is ready is passed over for long"
 
 
 def test_a3c_takes_its_gradient_where_the_actor_stood_and_applies_it_where_the_learner_is() -> None:
