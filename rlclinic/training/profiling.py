@@ -61,7 +61,7 @@ def measure(config: Config, members: int, seconds: float, *, apart: bool = False
     ):
         _warm_up(session, seconds)
         cohort = session.cohort
-        watch = Stopwatch(cohort.device, elsewhere=config.env.workers > 0) if apart else None
+        watch = Stopwatch(cohort.device, elsewhere=config.env.workers > 0 or getattr(config.algo, "n_actors", 0) > 0) if apart else None
         with ExitStack() as undo:
             if watch is not None:
                 put_around(watch, cohort.env, undo)

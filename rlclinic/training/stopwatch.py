@@ -71,7 +71,7 @@ class Stopwatch:
 
     device: torch.device
     elsewhere: bool = False
-    """Whether environments are stepped by other processes or threads, so that waiting for them is their time."""
+    """Whether environments are stepped by other processes (workers, actors) or threads, so that waiting for them is their time."""
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
     _wall: list[float] = field(default_factory=lambda: [0.0])
     _worked: list[float] = field(default_factory=lambda: [0.0])
@@ -147,7 +147,8 @@ def put_around(watch: Stopwatch, env: VecEnv, undo: ExitStack) -> None:
     simulates, copies = env.stepping
     if copies is not None:
         swap(copies, "step", watch.wrap("transfer", copies.step))
-    swap(simulates, "step", watch.wrap("env", simulates.step))
+    plays = "collect" if hasattr(simulates, "collect") else "step"  # actors are waited for by the rollout
+    swap(simulates, plays, watch.wrap("env", getattr(simulates, plays)))
 
 
 def _with_timed_ways_back(watch: Stopwatch, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -162,12 +162,12 @@ def _best(variants: Sequence[Variant]) -> tuple[str, ...]:
 
 
 def alternatives(config: Config, engine: str, compiling: bool, cores: int) -> list[Alternative]:
-    """Changes to measure: more envs, longer rollouts, larger batches, another engine than this one, other cores."""
+    """Changes to measure: more envs, longer rollouts, larger batches, actors, another engine than this one, other cores."""
     sizes = _rollout_sizes(config) if config.algo.loop == "on_policy" else _replay_sizes(config)
     variants = [Alternative(changes, learns_otherwise=True) for changes in sizes]
     engines = [name for name in ("eager", *(ENGINES if compiling else ())) if name != engine]
     variants += [Alternative((f"run.engine={name}",), False) for name in engines if name != "captured" or config.run.device != "cpu"]
-    return variants + _machine(config, cores)
+    return variants + _actors(config, cores) + _machine(config, cores)
 
 
 def _rollout_sizes(config: Config) -> list[tuple[str, ...]]:
@@ -196,6 +196,20 @@ def _replay_sizes(config: Config) -> list[tuple[str, ...]]:
         (f"algo.train_freq={algo.train_freq * 4}", *more),
         (f"algo.batch_size={max(config.batch_rows // 2, 1)}",),
     ]
+
+
+def _actors(config: Config, cores: int) -> list[Alternative]:
+    """Environments that are played while the learner learns: without and with more actors, or APPO in place of PPO."""
+    algo: Any = config.algo
+    if actors := getattr(algo, "n_actors", 0):
+        return [Alternative((f"algo.n_actors={number}",), True, elsewhere=True) for number in (0, 2 * actors)]
+    # What is stepped as one batch has nothing that could be waited for.
+    if algo.name != "ppo" or cores < 2 or _is_native(config) or config.env.n_envs % cores:
+        return []
+    kept = [f"algo.{name}={getattr(algo, name)}" for name in ("n_steps", "n_epochs", "gamma", "gae_lambda")]
+    rows = config.batch_rows // cores
+    changes = ("algo.name=appo", f"algo.n_actors={cores}", f"env.n_envs={config.env.n_envs // cores}", *kept, f"algo.batch_size={rows}")
+    return [Alternative(changes, True, elsewhere=True)]
 
 
 def _machine(config: Config, cores: int) -> list[Alternative]:
@@ -238,9 +252,14 @@ def _measured(
         return Variant(changes=changes, env_steps_per_second=None, factor=None, learns_otherwise=otherwise, refused=why)
     wall = profile.env_steps_per_second / own.env_steps_per_second
     # What another process took of the core meanwhile says nothing about these settings.
-    alone = profile.device == own.device == "cpu" and not (elsewhere or config.env.workers or config.run.threads > 1)
+    alone = profile.device == own.device == "cpu" and not (elsewhere or _others_work(config))
     factor = profile.env_steps_per_core_second / own.env_steps_per_core_second if alone else wall
     return Variant(changes=changes, env_steps_per_second=profile.env_steps_per_second, factor=factor, learns_otherwise=otherwise)
+
+
+def _others_work(config: Config) -> bool:
+    """Whether other processes or threads do some of a config's own work."""
+    return bool(config.env.workers or config.run.threads > 1 or getattr(config.algo, "n_actors", 0))
 
 
 def _note(same: tuple[str, ...], bold: tuple[str, ...], compiling: bool) -> str:

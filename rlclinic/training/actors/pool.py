@@ -108,7 +108,7 @@ class Actors:
 
     @property
     def stepping(self) -> Stepping:
-        return Stepping(self, self)
+        return Stepping(self, None)
 
     def reset(self) -> Tensor:
         self._start(lives=int(self._resumes.max()))

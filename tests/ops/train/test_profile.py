@@ -6,7 +6,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from rlclinic.config import load
+from rlclinic.config import load, set_values
 from rlclinic.ops.train import profile
 from rlclinic.ops.train.plan import engine_on
 from rlclinic.serve.cli.app import app
@@ -75,6 +75,23 @@ def test_workers_are_measured_where_there_are_cores_and_environments_to_share() 
     assert offered("HalfCheetah-v5:ppo") == {"run.threads=2"}, "one environment"
     assert offered("CartPole-v1:ppo") == set(), "stepped as one batch, by a small network"
     assert offered("ALE/Pong-v5:ppo") == {"env.workers=2", "run.threads=2"}
+
+
+def test_actors_are_measured_where_environments_are_waited_for() -> None:
+    def offered(ref: str, *changes: str, cores: int = 2) -> list[tuple[str, ...]]:
+        found = profile.alternatives(load(ref, list(changes)).config, "eager", compiling=False, cores=cores)
+        assert all(each.learns_otherwise and each.elsewhere for each in found if "actors" in " ".join(each.changes))
+        return [each.changes for each in found if "actors" in " ".join(each.changes)]
+
+    assert offered("CartPole-v1:impala") == [("algo.n_actors=0",), ("algo.n_actors=4",)]
+    assert offered("CartPole-v1:ppo") == [], "stepped as one batch"
+    assert offered("LunarLander-v3:ppo", cores=1) == []
+    (changes,) = offered("LunarLander-v3:ppo")
+    config = load("LunarLander-v3:ppo").config
+    actors = set_values(config, list(changes))
+    assert (actors.algo.name, actors.algo.n_actors * actors.env.n_envs) == ("appo", config.env.n_envs)  # type: ignore[union-attr]
+    # As many gradient steps of as many rows in all.
+    assert actors.rollout_size // actors.batch_rows == config.rollout_size // config.batch_rows
 
 
 def test_only_what_computes_the_same_is_prescribed(monkeypatch: pytest.MonkeyPatch) -> None:

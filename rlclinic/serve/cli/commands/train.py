@@ -115,8 +115,9 @@ def print_profile(result: "Profile") -> None:
         if phase.share >= 0.001:
             say(f"  {phase.name:<10} {phase.share:>6.1%} {phase.seconds * 1e3:>10,.2f} ms  {phase.what}")
     _print_variants(result, say)
-    if result.device == "cpu" and result.cpu_busy < BUSY:
-        say(f"busy      others had the core for {1 - result.cpu_busy:.0%} of the time; factors are by processor time, where it tells")
+    idle = sum(phase.share for phase in result.phases if phase.name == "idle")
+    if result.device == "cpu" and idle > 1 - BUSY:
+        say(f"busy      others had the core for {idle:.0%} of the time; factors are by processor time, where it tells")
     if result.prescription:
         say(f"rx        rlclinic train {result.config} {_settings(result.asked, result.prescription)}")
     if result.trial:
