@@ -63,7 +63,7 @@ def migrate_database(runs_dir: Path = Path("runs")) -> Migrated:
 
 
 def move_queue(origin: str, runs_dir: Path = Path("runs")) -> Moved:
-    """Take this store's queue and audit from another database to the chosen one. Jobs that waited for this machine alone wait for any worker then.
+    """Take this store's queue and audit from another database to the chosen one. What waited for this machine waits for any worker then.
 
     All or nothing, and done again after a kill it goes on: rows are removed where they were once they are safe where they go.
     """

@@ -302,7 +302,7 @@ def _sqlite(store: Store, *, sync: bool = False) -> Iterator[Transaction]:
     except sqlite3.Error as error:
         raise DatabaseDown(
             f"the queue {path(store)} cannot be used: {error}.\n  Nothing was started.\n"
-            f"  If it is damaged, move it away (and {FILE}-wal): job.json of every job stays, what waited is queued again, and the audit begins anew"
+            f"  If it is damaged, move it away (and {FILE}-wal): what waits is known by job.json and queued again, the audit begins anew"
         ) from error
 
 

@@ -216,9 +216,8 @@ def db_check(db: Database = None, runs_dir: options.RunsDir = Path("runs"), as_j
     else:
         states = ", ".join(f"{count} {state}" for state, count in sorted(found.states.items())) or "no jobs"
         answer = f"answers in {found.round_trip_seconds * 1e3:.1f} ms, its clock differs by {found.clock_difference_seconds:+.1f} s"
-        typer.echo(
-            f"{found.kind} {found.database}: {answer}; {states}{f', {len(found.late)} late' if found.late else ''}; audit: {found.audit_lines} lines"
-        )
+        late = f", {len(found.late)} late" if found.late else ""
+        typer.echo(f"{found.kind} {found.database}: {answer}; {states}{late}; audit: {found.audit_lines} lines")
         for problem in found.problems:
             typer.echo(plain_text.clean(f"PROBLEM  {problem}"))
     if found.problems:
