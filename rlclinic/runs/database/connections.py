@@ -395,18 +395,32 @@ def _begin(given: str) -> "psycopg.Connection[Any]":
 
 def connect(given: str) -> "psycopg.Connection[Any]":
     """A new connection to the database of this URL."""
+    settings = _read_settings(given)
+    import psycopg
+
+    # Prepared statements belong to a connection of the server, and a pooler may hand out another one each time.
+    return psycopg.connect("", autocommit=True, prepare_threshold=None, **settings)
+
+
+async def connect_listening(given: str) -> "psycopg.AsyncConnection[Any]":
+    """A new connection that waits for what others tell, in the event loop."""
+    settings = _read_settings(given)
+    import psycopg
+
+    return await psycopg.AsyncConnection.connect("", autocommit=True, prepare_threshold=None, **settings)
+
+
+def _read_settings(given: str) -> dict[str, Any]:
     try:
-        import psycopg
         from psycopg import conninfo
     except ImportError:
         raise UsageError(
             f"{VARIABLE} names a PostgreSQL database, and psycopg is not installed.\n  The queue cannot be reached.\n"
             "  Type: pip install 'rlclinic[postgres]'"
         ) from None
+    kept = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
     settings = conninfo.conninfo_to_dict(given)
-    settings = {"connect_timeout": CONNECT_SECONDS, "application_name": "rlclinic", "tcp_user_timeout": 10_000, **settings}
-    # Prepared statements belong to a connection of the server, and a pooler may hand out another one each time.
-    return psycopg.connect("", autocommit=True, prepare_threshold=None, **settings)  # type: ignore[arg-type]
+    return {"connect_timeout": CONNECT_SECONDS, "application_name": "rlclinic", "tcp_user_timeout": 10_000, **kept, **settings}
 
 
 @contextmanager

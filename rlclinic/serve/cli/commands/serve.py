@@ -47,6 +47,9 @@ def serve(
     https: Annotated[bool, typer.Option("--https", help="Behind a proxy that speaks HTTPS: cookies for HTTPS only.")] = False,
     prepare: Annotated[bool, typer.Option("--prepare/--no-prepare", help="Diagnose ended groups before anybody asks.")] = True,
     workers: Annotated[int, typer.Option(**options.read_number(True, 1, 64), help="Processes that answer.")] = 1,
+    redis: Annotated[
+        str | None, typer.Option("--redis", metavar="URL", help="Servers tell each other at once, and share limits; else RLCLINIC_REDIS.")
+    ] = None,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:
     """Serve the dashboard, the HTTP API (/api/v1) and MCP (/mcp) until interrupted; trainings that it started go on."""
@@ -54,9 +57,10 @@ def serve(
         return
     _installed()
     from rlclinic.runs.store import Store
-    from rlclinic.serve.http import start
+    from rlclinic.serve.http import redis_link, start
     from rlclinic.serve.http.settings import Settings, check_root_path
 
+    redis_link.choose(redis)
     settings = Settings(
         host=host,
         port=port,

@@ -215,7 +215,12 @@ def test_a_gate_is_started_looked_at_and_reads_no_file_of_this_machine(client: T
     assert client.post(f"{API}/regressions", json=body, headers={"idempotency-key": "k1"}).status_code == 200
     view = client.get(f"{API}/regressions/{first.json()['refers']}").json()
     assert (view["gate"]["baseline"], view["gate"]["state"], view["job"]["id"]) == (sick.id, "running", first.json()["id"])
-    for odd in ({"baseline": "/etc/passwd.json"}, {"baseline": "base.json"}, {"candidate": "/etc/x.yaml"}, {"candidate": "git:HEAD:x.yaml"}):
+    for odd in (
+        {"baseline": "/etc/passwd.json"},
+        {"baseline": "base.json"},
+        {"candidate": "/etc/x.yaml"},
+        {"candidate": "git:HEAD:x.yaml"},
+    ):
         assert client.post(f"{API}/regressions", json={**body, **odd}).status_code in (400, 404, 422), odd
     assert client.post(f"{API}/regressions", json={"candidate": "CartPole-v1:ppo_zoo"}).status_code == 422
     assert len(started) == 1
