@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.rlclinic-installed
-EXTRAS := train,envs,tensorboard,hpo,data,server,postgres,ray,mcp,dev
+EXTRAS := train,envs,tensorboard,hpo,data,server,postgres,redis,s3,ray,mcp,dev
 # pip compiles one file after the other; compileall does it on every core.
 PIP    := --quiet --no-compile --disable-pip-version-check
 # The peer that benchmarks/ compares with lives in an environment of its own.

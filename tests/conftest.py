@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 
 if TYPE_CHECKING:
+    from tests import redis_server as redis_servers
     from tests.launch.warm import Warm
     from tests.postgres import Server
 
@@ -134,3 +135,22 @@ def postgres(postgres_server: "Server", monkeypatch: pytest.MonkeyPatch) -> "Ser
     """The queue is in PostgreSQL."""
     monkeypatch.setenv("RLCLINIC_DB", postgres_server.url)
     return postgres_server
+
+
+@pytest.fixture(scope="session")
+def started_redis() -> Iterator["redis_servers.Server"]:
+    """A Redis server for all tests of a process. Each store has its own keys in it."""
+    from tests import redis_server as redis_servers
+
+    if redis_servers.find_binary() is None:
+        (pytest.fail if os.environ.get("RLCLINIC_CI") else pytest.skip)(redis_servers.MISSING)
+    with redis_servers.serve() as server:
+        yield server
+
+
+@pytest.fixture
+def redis(started_redis: "redis_servers.Server", monkeypatch: pytest.MonkeyPatch) -> Iterator["redis_servers.Server"]:
+    """Servers tell each other what has changed, and count together."""
+    monkeypatch.setenv("RLCLINIC_REDIS", started_redis.url)
+    yield started_redis
+    started_redis.start()

@@ -24,7 +24,7 @@ from docs import generate
 
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
-CI_EXTRAS = ("train", "envs", "tensorboard", "hpo", "data", "server", "postgres", "ray", "mcp", "dev")
+CI_EXTRAS = ("train", "envs", "tensorboard", "hpo", "data", "server", "postgres", "redis", "s3", "ray", "mcp", "dev")
 EVERY_PAGE = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # What docs/extending.md names exists only where its package is installed: tests/test_extending.py does that, and types its commands.
 PAGES = [page for page in EVERY_PAGE if page.name != "extending.md"]

@@ -378,6 +378,13 @@ OPERATIONS: Final = (
         ("GET /studies/sensitivity/{id}",),
         "Sensitivity: result",
     ),
+    Operation(
+        "jobs.progress.get_regression",
+        "read",
+        "regress --resume",
+        http=("GET /regressions/{id}",),
+        absent={"mcp": "is get_trial(trial_id=GATE)"},
+    ),
     # ── before anything is trained ──
     Operation(
         "diagnose.lint.lint",
@@ -456,6 +463,14 @@ OPERATIONS: Final = (
         ("POST /studies/sensitivity",),
         "Which numbers matter",
         request="treat.requests.SensitivityRequest",
+    ),
+    Operation(
+        "jobs.start.start_regression",
+        "start",
+        "regress --detach",
+        http=("POST /regressions",),
+        absent={"mcp": "a gate for CI; agents compare_runs or start_trial"},
+        request="compare.requests.RegressRequest",
     ),
     Operation(
         "jobs.audited.evaluate_checkpoint",
@@ -633,7 +648,7 @@ OPERATIONS: Final = (
         "compare.regress.regress",
         "start",
         "regress",
-        absent={"mcp": "a gate for CI; agents compare_runs or start_trial", "http": "a gate for CI"},
+        absent={"mcp": "a gate for CI; agents compare_runs or start_trial", "http": "is POST /regressions, in the background"},
         request="compare.requests.RegressRequest",
     ),
     Operation(

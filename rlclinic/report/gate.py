@@ -1,6 +1,8 @@
 """What `regress` returns and says: whether a candidate got worse, by which rule, and what it would take to know."""
 
-from typing import Final
+from typing import Any, Final, Literal
+
+from pydantic import Field
 
 from rlclinic.actions import Action
 from rlclinic.comparison.models import Interval
@@ -54,6 +56,34 @@ class Regression(Result):
     signal: str | None
     """SIGINT or SIGTERM, if that ended it before its time."""
     notes: list[str]
+    id: str | None = Field(None, exclude_if=lambda id: id is None)
+    """Of the gate, where the candidate was trained for it: it can be gone on with."""
+
+
+class GateRecord(Result):
+    """A gate whose candidate is trained: what it judges by, and how far it is. Stored as gate.json."""
+
+    id: str
+    created: float
+    state: Literal["running", "finished"]
+    target: str
+    """The candidate, as it was named."""
+    env_id: str
+    algo: str
+    baseline: str
+    kept: Baseline
+    config: dict[str, Any]
+    """Of the candidate, without its seeds."""
+    rule: Rule
+    first_seed: int | None
+    """None: fresh ones, once it begins."""
+    result: Regression | None = None
+    """As it stood after the last look."""
+
+    @property
+    def max_env_steps(self) -> int:
+        """What it costs if it takes all looks and no run ends early."""
+        return self.rule.looks * self.rule.per_look * int(self.config["run"]["max_env_steps"])
 
 
 class BaselineSaved(Result):
@@ -76,6 +106,8 @@ def describe(result: Regression) -> list[Block]:
     if result.groups:
         each = f" · {result.rule.per_look} seeds each" if len(result.groups) > 1 else ""
         rows.append(("trained", listed(result.groups) + each))
+    if result.id is not None and result.signal is not None:
+        rows.append(("go on", Action("regress", resume=result.id)))
     decision = Verdict(result.decision.upper(), decision_line(result), TONES.get(result.decision, "warn"))
     return [Verdict("REGRESS", sides), Rows([*rule_lines(result), *looks], 9, 2), decision, Rows(rows)]
 

@@ -2,11 +2,12 @@
 
 @jobs/<jid>/job.json     what was asked, by whom, which process does it, how it ended; replaced atomically
 @jobs/<jid>/job.log      what the process printed
-@jobs/jobs.sqlite        the queue: what waits, which attempt of what is under way, and until when it is believed
+@jobs/jobs.sqlite        the queue: what waits, which attempt of what is under way, and until when it is believed; and the audit:
+                         every start, stop, adjustment and adoption, by whom and when
 @jobs/store.json         the store's name in a database that several stores share
 @jobs/budget.json        env steps and seconds that agents may use in this store; only a person writes it
 @jobs/ledger.jsonl       what was tried: a line when something is started, a line when its outcome is known
-@jobs/audit.jsonl        every start, stop, adjustment and adoption, by whom and when
+@jobs/audit.jsonl        lines of the audit that wait until the database answers again
 """
 
 import fcntl

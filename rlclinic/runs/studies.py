@@ -1,4 +1,4 @@
-"""Studies as they lie in the store: runs/@sensitivity/<id>/, @optimize, @race and @probe, each study with one JSON file.
+"""Studies as they lie in the store: runs/@sensitivity/<id>/, @optimize, @race, @regress and @probe, each study with one JSON file.
 
 Their runs are ordinary groups that carry the study's id in the place of a trial's.
 """
@@ -15,9 +15,15 @@ from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 
 Model = TypeVar("Model", bound=BaseModel)
-Kind = Literal["sensitivity", "optimize", "race", "probe"]
-FILES: Final[dict[Kind, str]] = {"sensitivity": "study.json", "optimize": "ledger.json", "race": "race.json", "probe": "probe.json"}
-_LETTER: Final[dict[Kind, str]] = {"sensitivity": "s", "optimize": "o", "race": "c", "probe": "p"}
+Kind = Literal["sensitivity", "optimize", "race", "regress", "probe"]
+FILES: Final[dict[Kind, str]] = {
+    "sensitivity": "study.json",
+    "optimize": "ledger.json",
+    "race": "race.json",
+    "regress": "gate.json",
+    "probe": "probe.json",
+}
+_LETTER: Final[dict[Kind, str]] = {"sensitivity": "s", "optimize": "o", "race": "c", "regress": "v", "probe": "p"}
 
 
 def folder(store: Store, kind: Kind, id: str) -> Path:

@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,6 +9,7 @@ from rlclinic.runs.database.index import Index
 from rlclinic.runs.store import Store
 from rlclinic.serve.http import feeds
 from rlclinic.serve.http.feeds import Feeds
+from rlclinic.serve.http.news import Message
 from rlclinic.serve.http.watch_store import StoreWatch
 from tests.ops.recorded import record_group
 from tests.serve.mcp.stores import ran
@@ -63,7 +63,7 @@ def test_a_listener_that_does_not_read_is_let_go(tmp_path: Path, monkeypatch: py
     async def listen() -> None:
         news = Feeds(index, StoreWatch(index, 0.05), 0.05)
         slow = await news.listen()
-        change: Any = {"runs": {"a": "running"}, "groups": {}}
+        change = Message("1", {"runs": {"a": "running"}, "groups": {}})
         for _ in range(5):
             news._tell(change)
         assert slow.changes.full()

@@ -1,10 +1,12 @@
-"""The convergence gate: baselines kept as small files, candidates judged against them, trained for the occasion where need be."""
+"""The convergence gate: baselines kept as small files, candidates judged against them, trained for the occasion where need be.
+
+A gate that trains is written down before (runs/@regress/<id>/gate.json): killed or interrupted, it goes on where it was, also as a job.
+"""
 
 import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -15,16 +17,20 @@ from rlclinic.actions import Action, Argument
 from rlclinic.comparison import power, regression
 from rlclinic.comparison.regression import Baseline, Decision, Gate, GateOutcome, Look
 from rlclinic.comparison.sides import Side
+from rlclinic.config import Config, from_record, to_record
 from rlclinic.config.overrides import set_values
 from rlclinic.errors import DiskFailed, NotFound, UsageError
-from rlclinic.launch.batch import RESTARTS, check_ended
+from rlclinic.launch.batch import RESTARTS, check_ended, forget_half_made, is_open
+from rlclinic.ops.compare.requests import RegressRequest
 from rlclinic.ops.runs import targets
 from rlclinic.ops.train.plan import ASK_ABOVE_ENV_STEPS, TrainPlan, check_installed
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.train.run import TrainingWatch, train
+from rlclinic.ops.train.run import carry_out as carry_on
 from rlclinic.report.format import percent, short
-from rlclinic.report.gate import BaselineSaved, Needed, Regression, Rule
-from rlclinic.runs import questions, trials
+from rlclinic.report.gate import BaselineSaved, GateRecord, Needed, Regression, Rule
+from rlclinic.report.models import TrainResult
+from rlclinic.runs import questions, studies, trials
 from rlclinic.runs.store import Store
 
 Say = Callable[[str], None]
@@ -47,10 +53,11 @@ def save_baseline(target: str, file: Path, runs_dir: Path = Path("runs"), *, thr
 
 
 def regress(
-    baseline: str,
-    candidate: str,
+    baseline: str | None = None,
+    candidate: str | None = None,
     runs_dir: Path = Path("runs"),
     *,
+    resume: str | None = None,
     outcome: GateOutcome | None = None,
     margin: float | None = None,
     alpha: float = 0.05,
@@ -64,7 +71,7 @@ def regress(
     say: Say | None = None,
     confirm: Confirm | None = None,
 ) -> Regression:
-    """Judge a candidate against a baseline file, group, run or folder.
+    """Judge a candidate against a baseline file, group, run or folder; or go on with a gate (`resume`) that was interrupted or killed.
 
     candidate: a group, run or folder, which is looked at once; or a config (variant, YAML file, git:REV:FILE.yaml), which is
     trained on fresh seeds in batches of `per_look`, with at most `looks` looks, until the matter is decided. outcome: steps, return,
@@ -72,7 +79,41 @@ def regress(
     share (success: in absolute terms); None: `usual_margin` of the outcome,
     and more steps or seconds that are shown are a regression, however few. confirm: asked before much is spent; False ends it.
     """
-    how = targets.Reading(runs_dir, threshold, mapping=mapping)
+    store = Store(runs_dir)
+    if resume is not None:
+        return carry_out(store, resume, watch, say)
+    asked = RegressRequest(
+        baseline=baseline,
+        candidate=candidate,
+        outcome=outcome,
+        margin=margin,
+        alpha=alpha,
+        looks=looks,
+        per_look=per_look,
+        seed0=seed0,
+        changes=list(changes),
+        threshold=threshold,
+        mapping=list(mapping),
+        runs_dir=runs_dir,
+    )
+    planned = plan(asked)
+    if isinstance(planned, Regression):
+        return planned
+    question = f"This trains up to {looks} x {per_look} seeds, {short(planned.max_env_steps)} env steps in all. Start?"
+    if confirm is not None and planned.max_env_steps >= ASK_ABOVE_ENV_STEPS and not confirm(question):
+        raise UsageError("nothing was trained, and nothing was judged")
+    return carry_out(store, begin(store, planned).id, watch, say)
+
+
+def plan(request: RegressRequest) -> GateRecord | Regression:
+    """The gate of a candidate that has to be trained, which is not written yet; of one that was, the answer."""
+    baseline, candidate, threshold = request.baseline, request.candidate, request.threshold
+    if baseline is None or candidate is None:
+        raise UsageError(
+            "a gate judges a candidate by a baseline, and one of them is missing.\n  Nothing was judged.\n  Type: ",
+            Action("regress", "BASELINE", "CANDIDATE"),
+        )
+    how = targets.Reading(request.runs_dir, threshold, mapping=request.mapping)
     kept = _read_baseline(baseline, how)
     if threshold is not None and kept.threshold != threshold:
         raise UsageError(
@@ -81,25 +122,51 @@ def regress(
             Argument("threshold"),
             " out, or save the baseline anew",
         )
-    judged = outcome or regression.choose_outcome(kept)
+    judged = request.outcome or regression.choose_outcome(kept)
     side = _read_one(candidate, how)
     if side.config is None:
-        if changes:
+        if request.changes:
             raise UsageError(
                 Argument("set"), f" changes a config that is trained; {candidate} was trained already.\n  Leave ", Argument("set"), " out"
             )
         tried = _kept(side, kept.threshold)
-        return _write_down(Store(runs_dir), kept, tried.fingerprint, _judge_once(baseline, kept, candidate, tried, judged, margin, alpha))
-    rule = regression.gate(kept, judged, margin, alpha, looks, per_look)
-    asked = set_values(side.config, list(changes))
-    trust.approve(*trust.names_in(asked.env))
-    if judged in ("steps", "wall") and asked.spec.threshold == kept.threshold:
+        result = _judge_once(baseline, kept, candidate, tried, judged, request.margin, request.alpha)
+        return _write_down(Store(request.runs_dir), kept, tried.fingerprint, result)
+    rule = regression.gate(kept, judged, request.margin, request.alpha, request.looks, request.per_look)
+    config = set_values(side.config, list(request.changes))
+    trust.approve(*trust.names_in(config.env))
+    if judged in ("steps", "wall") and config.spec.threshold == kept.threshold:
         # What comes after the threshold is not judged: stopping there saves most of the time, and changes nothing before it.
-        asked = set_values(asked, ["run.stop_at_threshold=true"])
-    trainee = replace(side, config=asked)
-    _ask(trainee, rule, confirm)
-    result = _train_and_judge(baseline, kept, candidate, trainee, rule, runs_dir, seed0, watch, say or (lambda text: None))
-    return _write_down(Store(runs_dir), kept, questions.digest_config(asked), result)
+        config = set_values(config, ["run.stop_at_threshold=true"])
+    check_installed()
+    return GateRecord(
+        id="",
+        created=time.time(),
+        state="running",
+        target=side.name,
+        env_id=config.env.id,
+        algo=config.algo.name,
+        baseline=baseline,
+        kept=kept,
+        config=to_record(config),
+        rule=Rule(**rule._asdict()),
+        first_seed=request.seed0,
+    )
+
+
+def begin(store: Store, planned: GateRecord, id: str | None = None) -> GateRecord:
+    """Write a gate down, under an id that was reserved where there is one. Its seeds are no other's from here on."""
+    fresh = planned.first_seed
+    if fresh is None:
+        fresh = trials.fresh_seeds(store, planned.rule.looks * planned.rule.per_look)
+    gate = planned.model_copy(update={"id": id or studies.reserve(store, "regress"), "first_seed": fresh})
+    studies.write(store, "regress", gate.id, gate.model_dump(mode="json"))
+    return gate
+
+
+def load(store: Store, id: str) -> GateRecord:
+    """A gate by its id, its beginning, or @last."""
+    return studies.load(store, "regress", id, GateRecord)
 
 
 def _write_down(store: Store, kept: Baseline, candidate: str, result: Regression) -> Regression:
@@ -113,13 +180,6 @@ def _write_down(store: Store, kept: Baseline, candidate: str, result: Regression
     return result
 
 
-def _ask(side: Side, rule: Gate, confirm: Confirm | None) -> None:
-    total = 0 if side.config is None else rule.looks * rule.per_look * side.config.run.max_env_steps
-    question = f"This trains up to {rule.looks} x {rule.per_look} seeds, {short(total)} env steps in all. Start?"
-    if confirm is not None and total >= ASK_ABOVE_ENV_STEPS and not confirm(question):
-        raise UsageError("nothing was trained, and nothing was judged")
-
-
 def _judge_once(
     baseline: str, kept: Baseline, candidate: str, found: Baseline, outcome: GateOutcome, margin: float | None, alpha: float
 ) -> Regression:
@@ -128,23 +188,16 @@ def _judge_once(
     return _result(baseline, kept, candidate, found, rule, [look])
 
 
-def _train_and_judge(
-    baseline: str,
-    kept: Baseline,
-    candidate: str,
-    side: Side,
-    rule: Gate,
-    runs_dir: Path,
-    seed0: int | None,
-    watch: TrainingWatch | None,
-    say: Say,
-) -> Regression:
-    """Train a batch of fresh seeds, look, and go on until it is decided or the looks are used up."""
-    config = side.config
-    assert config is not None
-    check_installed()
-    store = Store(runs_dir)
-    first = trials.fresh_seeds(store, rule.looks * rule.per_look) if seed0 is None else seed0
+def carry_out(store: Store, id: str, watch: TrainingWatch | None = None, say: Say | None = None) -> Regression:
+    """Train a batch of fresh seeds, look, and go on until it is decided or the looks are used up; what has ended is not trained again."""
+    gate = load(store, id)
+    if gate.state == "finished" and gate.result is not None:
+        return gate.result
+    say = say or (lambda text: None)
+    config, kept, first = from_record(gate.config), gate.kept, gate.first_seed or 0
+    rule = Gate(**{name: getattr(gate.rule, name) for name in Gate._fields})
+    trust.approve(*trust.names_in(config.env))
+    forget_half_made(store, gate.id)
     say(f"up to {rule.looks} looks x {rule.per_look} seeds x {config.run.max_env_steps:,} env steps, from seed {first}")
     seen = power.simulate(kept, rule)
     if seen:
@@ -156,20 +209,38 @@ def _train_and_judge(
     for look in range(1, rule.looks + 1):
         start = first + (look - 1) * rule.per_look
         configs = [config.model_copy(update={"seed": seed}) for seed in range(start, start + rule.per_look)]
-        request = TrainRequest(ref=side.name, runs_dir=runs_dir, report=False, name=f"regress look {look}")
-        # A worker that was killed says nothing about the candidate.
-        done = train(TrainPlan(request, configs), watch=watch, say=say, restarts=RESTARTS)
+        done = _train_look(store, gate, look, configs, watch, say)
         groups.append(done.group)
         signal = done.signal
         if signal is not None:
             break
-        check_ended(store.group(done.group).runs, f"look {look}", "\n  Its baseline is untouched: type the same again")
-        found = _join(found, _read_runs(done.group, targets.Reading(runs_dir, kept.threshold)))
+        check_ended(
+            store.group(done.group).runs, f"look {look}", "\n  Its baseline is untouched. Go on: ", Action("regress", resume=gate.id)
+        )
+        found = _join(found, _read_runs(done.group, targets.Reading(store.root, kept.threshold)))
         looks.append(regression.judge(kept, found, rule, look))
         say(f"look {look}: {looks[-1].decision}")
         if looks[-1].decision != "undecided":
             break
-    return _result(baseline, kept, candidate, found, rule, looks, groups, signal)
+    result = _result(gate.baseline, kept, gate.target, found, rule, looks, groups, signal).model_copy(update={"id": gate.id})
+    ended = gate.model_copy(update={"result": result, "state": "running" if signal is not None else "finished"})
+    studies.write(store, "regress", gate.id, ended.model_dump(mode="json"))
+    return result if signal is not None else _write_down(store, kept, questions.digest_config(config), result)
+
+
+def _train_look(store: Store, gate: GateRecord, look: int, configs: list[Config], watch: TrainingWatch | None, say: Say) -> TrainResult:
+    """Train the seeds of a look, or what is left of them. A worker that was killed says nothing about the candidate."""
+    label = f"{gate.id} look {look}"
+    request = TrainRequest(ref=gate.target, runs_dir=store.root, report=False, name=label)
+    group = studies.groups(store, gate.id).get(label)
+    if group is None:
+        return train(TrainPlan(request, configs, study=gate.id), watch=watch, say=say, restarts=RESTARTS)
+    runs = [run for run in group.runs if is_open(run)]
+    if not runs:
+        ids = [run.id for run in group.runs]
+        return TrainResult(group=group.id, runs=ids, detached=False, signal=None, failed=[], report=None, files=[])
+    begun = [run for run in runs if run.checkpoints or run.status.env_steps or run.status.resumes]
+    return carry_on(TrainPlan(request, resumed=runs if begun else []), group, runs, watch, say, restarts=RESTARTS)
 
 
 def _join(before: Baseline | None, more: Baseline) -> Baseline:

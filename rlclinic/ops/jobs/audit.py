@@ -4,9 +4,12 @@ import time
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from rlclinic.report.daily_report import LedgerLine
 from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import jobs
+from rlclinic.runs.database import audit_lines
 from rlclinic.runs.store import Store
 
 Face = Literal["cli", "mcp", "http", "page", "python"]
@@ -54,13 +57,20 @@ class Ledger(Result):
 def audit(store: Store, by: Caller, action: Action, target: str, **about: Any) -> None:
     """Write down that somebody did something, before or right after it is done."""
     line = AuditLine(time=time.time(), action=action, face=by.face, name=by.name, target=target, about=about)
-    jobs.append(store, jobs.AUDIT, line.model_dump(mode="json"))
+    audit_lines.add(store, line.model_dump(mode="json"))
 
 
 def audit_log(runs_dir: Path = Path("runs"), *, limit: int = 50) -> AuditLog:
     """The last `limit` lines of the audit log."""
-    lines = jobs.lines(Store(runs_dir), jobs.AUDIT)
-    return AuditLog(lines=[AuditLine(**line) for line in reversed(lines[-limit:])], total=len(lines))
+    lines, total = audit_lines.read_last(Store(runs_dir), limit)
+    return AuditLog(lines=[line for record in lines if (line := _line(record)) is not None], total=total)
+
+
+def _line(record: dict[str, Any]) -> AuditLine | None:
+    try:
+        return AuditLine.model_validate(record)
+    except ValidationError:
+        return None  # written by another version, or by hand: it must not hide all others
 
 
 def record_start(store: Store, entry: LedgerLine) -> None:

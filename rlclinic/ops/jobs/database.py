@@ -8,7 +8,7 @@ from rlclinic.errors import RlclinicError, RunError
 from rlclinic.ops.jobs import models
 from rlclinic.report.models import Result
 from rlclinic.runs import jobs
-from rlclinic.runs.database import connections, job_queue
+from rlclinic.runs.database import audit_lines, connections, job_queue
 from rlclinic.runs.store import Store
 
 CLOCK_SECONDS = 5.0
@@ -32,6 +32,7 @@ class Moved(Result):
     jobs: int
     waiting: int
     """Of them, those that wait for a worker."""
+    audit_lines: int
 
 
 class Checked(Result):
@@ -49,6 +50,8 @@ class Checked(Result):
     """Jobs by their state in the queue."""
     late: list[str]
     """Claimed, and not heard of for longer than a lease: the next worker takes them."""
+    audit_lines: int
+    """Who did what, in lines."""
     problems: list[str]
 
 
@@ -60,7 +63,7 @@ def migrate_database(runs_dir: Path = Path("runs")) -> Migrated:
 
 
 def move_queue(origin: str, runs_dir: Path = Path("runs")) -> Moved:
-    """Take this store's queue from another database to the chosen one. Jobs that waited for this machine alone wait for any worker then.
+    """Take this store's queue and audit from another database to the chosen one. What waited for this machine waits for any worker then.
 
     All or nothing, and done again after a kill it goes on: rows are removed where they were once they are safe where they go.
     """
@@ -82,6 +85,7 @@ def move_queue(origin: str, runs_dir: Path = Path("runs")) -> Moved:
                 "  Stop the workers first: they give their jobs back"
             )
         with connections.transaction(store) as target:
+            moved = audit_lines.move(source, target)
             for row in named:
                 row["host"] = job_queue.ANY
                 target.execute(
@@ -98,7 +102,8 @@ def move_queue(origin: str, runs_dir: Path = Path("runs")) -> Moved:
             if job is not None and job.state == "queued" and not job.shared:
                 models.save(store, job.model_copy(update={"shared": True, "host": None, "reason": "waits for a worker"}))
             source.execute("DELETE FROM rlclinic_job WHERE store = ? AND id = ?", (source.store, row["id"]))
-    return Moved(database=connections.describe(store), jobs=len(named), waiting=sum(row["state"] == "queued" for row in named))
+    waiting = sum(row["state"] == "queued" for row in named)
+    return Moved(database=connections.describe(store), jobs=len(named), waiting=waiting, audit_lines=moved)
 
 
 def answers(store: Store) -> bool:
@@ -117,7 +122,7 @@ def check_database(runs_dir: Path = Path("runs")) -> Checked:
     store = Store(runs_dir)
     problems: list[str] = []
     rows: list[job_queue.Row] = []
-    difference = 0.0
+    difference, lines = 0.0, 0
     began = time.perf_counter()
     try:
         if connections.exists(store):
@@ -128,6 +133,7 @@ def check_database(runs_dir: Path = Path("runs")) -> Checked:
     round_trip = time.perf_counter() - began
     if not problems:
         rows = job_queue.list_rows(store)
+        _, lines = audit_lines.read_last(store, 1)
         known = {row.id for row in rows}
         live = [job for job in models.everything(store) if job.shared == connections.shared() and job.live]
         problems += [f"job {job.id} waits, and the queue does not know it; a worker puts it back" for job in live if job.id not in known]
@@ -146,5 +152,6 @@ def check_database(runs_dir: Path = Path("runs")) -> Checked:
         clock_difference_seconds=difference,
         states=dict(Counter(row.state for row in rows)),
         late=[row.id for row in rows if row.late],
+        audit_lines=lines,
         problems=problems,
     )

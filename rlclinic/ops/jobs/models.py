@@ -11,7 +11,7 @@ from rlclinic.runs import jobs, lock
 from rlclinic.runs.status_file import HEARTBEAT_SECONDS
 from rlclinic.runs.store import Store
 
-JobKind = Literal["training", "trial", "optimize", "sensitivity", "race", "evaluation", "cohort"]
+JobKind = Literal["training", "trial", "optimize", "sensitivity", "race", "regress", "evaluation", "cohort"]
 JobState = Literal["starting", "queued", "running", "finished", "stopped", "failed", "crashed"]
 LIVE: Final = ("starting", "queued", "running")
 

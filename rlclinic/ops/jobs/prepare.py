@@ -5,7 +5,11 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from rlclinic.config import Config
+from rlclinic.actions import Action
+from rlclinic.config import Config, from_record
+from rlclinic.errors import UsageError
+from rlclinic.ops.compare import regress
+from rlclinic.ops.compare.requests import RegressRequest
 from rlclinic.ops.jobs import budget
 from rlclinic.ops.jobs.models import Job, Planned
 from rlclinic.ops.train import machine, run
@@ -13,6 +17,7 @@ from rlclinic.ops.train.plan import TrainPlan, plan_training
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.treat import optimize, race, sensitivity, trial
 from rlclinic.ops.treat.requests import OptimizeRequest, RaceRequest, SensitivityRequest, TrialRequest, check_extension
+from rlclinic.report.gate import GateRecord, Regression
 from rlclinic.runs import status_file, studies, trials
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
@@ -27,7 +32,7 @@ MOST_NAMED: Final = 4
 """Changes of an arm that the ledger names."""
 
 
-Request = TrainRequest | TrialRequest | RaceRequest | OptimizeRequest | SensitivityRequest
+Request = TrainRequest | TrialRequest | RaceRequest | OptimizeRequest | SensitivityRequest | RegressRequest
 
 
 class Prepared(BaseModel):
@@ -204,6 +209,32 @@ def _sensitivity(request: SensitivityRequest) -> Prepared:
     return Prepared(planned=planned, reserve=lambda: studies.reserve(store, "sensitivity"), begin=begin)
 
 
+def _regress(request: RegressRequest) -> Prepared:
+    store = Store(request.runs_dir)
+    if request.resume is not None:
+        begun = regress.load(store, request.resume)
+        spent = budget.used_by(store, begun.id)
+        return _go_on(_gate(begun, spent), begun.id, spent)
+    gate = regress.plan(request)
+    if isinstance(gate, Regression):
+        raise UsageError(
+            f"{request.candidate} was trained already, and is judged at once: {gate.decision}.\n"
+            "  There is nothing to do in the background.\n  Type: ",
+            Action("regress", request.baseline, request.candidate),
+        )
+
+    def begin(id: str) -> dict[str, Any]:
+        return {"refers": id if studies.exists(store, "regress", id) else regress.begin(store, gate, id).id}
+
+    return Prepared(planned=_gate(gate, 0), reserve=lambda: studies.reserve(store, "regress"), begin=begin)
+
+
+def _gate(gate: GateRecord, spent: int) -> Planned:
+    runs = gate.rule.looks * gate.rule.per_look
+    most = max(0, runs * whole_budget(from_record(gate.config)) - spent)
+    return Planned(target=gate.target, change=[f"as good as {gate.baseline}: {gate.rule.outcome}"], max_env_steps=most, runs=runs)
+
+
 def _runs(study: Sensitivity) -> int:
     return (len(study.arms) + 1) * len(study.seeds)
 
@@ -219,6 +250,7 @@ PREPARE: Final[dict[str, Callable[[Any], Prepared]]] = {
     "race": _race,
     "optimize": _optimize,
     "sensitivity": _sensitivity,
+    "regress": _regress,
 }
 
 

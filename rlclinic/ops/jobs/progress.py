@@ -5,10 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal
 
+from rlclinic.ops.compare import regress
 from rlclinic.ops.jobs import models
 from rlclinic.ops.jobs.models import Job
 from rlclinic.ops.status import alerts
 from rlclinic.ops.status.status import get_training_status, observe
+from rlclinic.report.gate import GateRecord
 from rlclinic.report.models import LiveGroup, Result
 from rlclinic.runs import status_file, studies, trials
 from rlclinic.runs.record import Group, Run
@@ -21,7 +23,7 @@ from rlclinic.treatment.sensitivity.study import Sensitivity, load
 from rlclinic.treatment.trial import conduct
 from rlclinic.treatment.trial.models import Trial
 
-Kind = Literal["group", "trial", "race", "optimize", "sensitivity"]
+Kind = Literal["group", "trial", "race", "optimize", "sensitivity", "regress"]
 LOOK_SECONDS: Final = 0.5
 OUTLOOK_SECONDS: Final = 10.0
 """A forecast reads whole logs: it is made this often while somebody waits."""
@@ -77,6 +79,14 @@ class SensitivityView(Result):
     progress: Progress
 
 
+class RegressionView(Result):
+    """A gate as it ended or stands, with the job that carries it out."""
+
+    gate: GateRecord
+    job: Job | None
+    progress: Progress
+
+
 class SearchView(Result):
     """A search as it ended or stands, with the job that carries it out."""
 
@@ -126,6 +136,13 @@ def get_sensitivity(sid: str = "@last", runs_dir: Path = Path("runs")) -> Sensit
     return SensitivityView(study=study, ranking=study.ranking, job=models.of(store, study.id), progress=_varied(store, study.id))
 
 
+def get_regression(rid: str = "@last", runs_dir: Path = Path("runs")) -> RegressionView:
+    """A gate by its id, its job's id, or @last. Nothing is written."""
+    store = Store(runs_dir)
+    gate = regress.load(store, _made_by(store, rid))
+    return RegressionView(gate=gate, job=models.of(store, gate.id), progress=_gate(store, gate.id))
+
+
 def get_progress(target: str = "@last", runs_dir: Path = Path("runs"), *, forecast: bool = False) -> Progress:
     """How a run, group, trial, search, study or job stands; `forecast` also says whether it is in vain."""
     store = Store(runs_dir)
@@ -138,7 +155,15 @@ def get_progress(target: str = "@last", runs_dir: Path = Path("runs"), *, foreca
         return _search(store, name)
     if (studies.folder(store, "sensitivity", name) / studies.FILES["sensitivity"]).exists():
         return _varied(store, name)
+    if is_regression(name, runs_dir):
+        return _gate(store, name)
     return _group(store, name, forecast)
+
+
+def is_regression(name: str, runs_dir: Path = Path("runs")) -> bool:
+    """Whether a name is a gate's, or that of the job of one."""
+    store = Store(runs_dir)
+    return studies.exists(store, "regress", _made_by(store, name))
 
 
 def is_race(name: str, runs_dir: Path = Path("runs")) -> bool:
@@ -236,6 +261,11 @@ def _search(store: Store, sid: str) -> Progress:
 def _varied(store: Store, sid: str) -> Progress:
     study = load(store, sid)
     return _study(store, sid, "sensitivity", study.state, {sid}, study.max_env_steps)
+
+
+def _gate(store: Store, rid: str) -> Progress:
+    gate = regress.load(store, rid)
+    return _study(store, gate.id, "regress", gate.state, {gate.id}, gate.max_env_steps)
 
 
 def _study(store: Store, name: str, kind: Kind, state: str, made: set[str], most: int | None) -> Progress:

@@ -1,4 +1,4 @@
-"""Starting things that outlive whoever starts them: trainings, trials, races, searches, sensitivity studies.
+"""Starting things that outlive whoever starts them: trainings, trials, races, searches, sensitivity studies, gates.
 
 A start is checked, written down (runs/@jobs/<jid>/job.json), queued, and handed to a process of its own when its turn comes. The same
 key is the same start: asked again it is found, and taken up where it was if its process is gone. Agents stay within what a person
@@ -23,6 +23,7 @@ from rlclinic.actions import Action
 from rlclinic.errors import RlclinicError, RunError, UsageError
 from rlclinic.launch import local, places
 from rlclinic.launch.local import Cohort, Launch
+from rlclinic.ops.compare.requests import RegressRequest
 from rlclinic.ops.jobs import budget, models, owner, queue
 from rlclinic.ops.jobs.audit import Caller, audit, record_start
 from rlclinic.ops.jobs.models import Job, JobKind, JobList, Planned
@@ -111,6 +112,18 @@ def start_sensitivity(
 ) -> Job:
     """Say how much each number of a config matters, in the background; the job names the study at once."""
     return _start("sensitivity", request, by, idempotency_key, hypothesis, max_wall_seconds)
+
+
+def start_regression(
+    request: RegressRequest,
+    *,
+    by: Caller = PERSON,
+    idempotency_key: str | None = None,
+    hypothesis: str = "",
+    max_wall_seconds: float | None = None,
+) -> Job:
+    """Train a candidate and judge it by a baseline, in the background; the job names the gate at once."""
+    return _start("regress", request, by, idempotency_key, hypothesis, max_wall_seconds)
 
 
 def list_jobs(runs_dir: Path = Path("runs"), *, limit: int | None = 20) -> JobList:

@@ -24,12 +24,14 @@ from rlclinic.diagnosis.findings import Severity
 from rlclinic.errors import RlclinicError, RunBusy, RunError
 from rlclinic.launch import batch
 from rlclinic.launch.batch import Interrupted, is_open
+from rlclinic.ops.compare import regress
 from rlclinic.ops.jobs import budget, models, prepare, queue, start
 from rlclinic.ops.jobs.audit import record_outcome
 from rlclinic.ops.jobs.models import Job, JobState
 from rlclinic.ops.train import run, signals
 from rlclinic.ops.treat import optimize, race, sensitivity, trial
 from rlclinic.report.format import duration, number
+from rlclinic.report.gate import decision_line
 from rlclinic.report.race import describe_verdict
 from rlclinic.report.trial import effect_text, headline
 from rlclinic.runs import jobs, launcher_status, lease, lock
@@ -375,7 +377,22 @@ def _vary(store: Store, job: Job) -> Ending:
     return Ending("finished", None, f"{result.study.id} matters most: {most or 'nothing that could be told'}")
 
 
-_WORK = {"training": _train, "trial": _try, "race": _race, "optimize": _search, "sensitivity": _vary, "cohort": _train_cohort}
+def _judge(store: Store, job: Job) -> Ending:
+    result = regress.carry_out(store, str(job.refers), say=_say)
+    if result.signal is not None:
+        return Ending("stopped", None, f"stopped by {result.signal}", f"stopped by {result.signal}")
+    return Ending("finished", result.decision, f"{result.id} {result.decision}: {decision_line(result)}")
+
+
+_WORK = {
+    "training": _train,
+    "trial": _try,
+    "race": _race,
+    "optimize": _search,
+    "sensitivity": _vary,
+    "regress": _judge,
+    "cohort": _train_cohort,
+}
 
 
 if __name__ == "__main__":

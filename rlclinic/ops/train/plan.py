@@ -41,6 +41,8 @@ class TrainPlan:
     """The prescription that was applied, in words."""
     repeats: str | None = None
     """The run or group whose config is trained anew: its weights are not taken over."""
+    study: str | None = None
+    """The study that the runs belong to."""
     resumed: list[Run] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What was assumed on the way."""

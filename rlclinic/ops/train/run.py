@@ -79,11 +79,17 @@ def examine_own_environment(plan: TrainPlan, say: Say | None = None) -> tuple[Fi
 
 
 def carry_out(
-    plan: TrainPlan, group: Group, runs: Sequence[Run], watch: TrainingWatch | None = None, say: Say | None = None
+    plan: TrainPlan,
+    group: Group,
+    runs: Sequence[Run],
+    watch: TrainingWatch | None = None,
+    say: Say | None = None,
+    *,
+    restarts: int = 0,
 ) -> TrainResult:
     """Train runs of a group that was created before (`create_group`), to the report."""
     with signals.caught_signals() as caught:
-        return _train_runs(plan, group, runs, caught, watch, say, 0)
+        return _train_runs(plan, group, runs, caught, watch, say, restarts)
 
 
 def _train_runs(
@@ -156,7 +162,8 @@ def create_group(plan: TrainPlan, gid: str | None = None) -> tuple[Group, list[R
     store = Store(plan.request.runs_dir)
     if plan.resumed:
         return store.group(plan.resumed[0].id), plan.resumed
-    extra = {"origins": plan.origins, **{key: value for key, value in (("start", plan.start), ("repeats", plan.repeats)) if value}}
+    known = {"start": plan.start, "repeats": plan.repeats, "trial": plan.study}
+    extra = {"origins": plan.origins, **{key: value for key, value in known.items() if value}}
     group = store.create_group(
         plan.configs,
         parent=plan.parent,

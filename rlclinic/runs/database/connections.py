@@ -67,6 +67,14 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             PRIMARY KEY (store, name)
         )""",
     ),
+    (
+        """CREATE TABLE rlclinic_audit (
+            store TEXT NOT NULL, number BIGINT NOT NULL, time DOUBLE PRECISION NOT NULL, action TEXT NOT NULL, face TEXT NOT NULL,
+            name TEXT NOT NULL, target TEXT NOT NULL, about TEXT NOT NULL, PRIMARY KEY (store, number)
+        )""",
+        "ALTER TABLE rlclinic_store ADD COLUMN audit_lines BIGINT NOT NULL DEFAULT 0",
+        "ALTER TABLE rlclinic_store ADD COLUMN audit_bytes BIGINT NOT NULL DEFAULT 0",
+    ),
 )
 """The steps to today's tables: a step that was published never changes, the next one is added."""
 COLUMNS: Final = (
@@ -186,10 +194,13 @@ def exists(store: Store) -> bool:
 
 
 @contextmanager
-def transaction(store: Store, database: str | None = None) -> Iterator[Transaction]:
-    """All of the block, or nothing of it; in another database than the one that is chosen, where one is named."""
+def transaction(store: Store, database: str | None = None, *, sync: bool = False) -> Iterator[Transaction]:
+    """All of the block, or nothing of it; in another database than the one that is chosen, where one is named.
+
+    `sync` waits for the disk, which only a power cut makes necessary; PostgreSQL always does.
+    """
     given = url() if database is None else read_url(database)
-    with _sqlite(store) if given is None else _postgres(store, given) as opened:
+    with _sqlite(store, sync=sync) if given is None else _postgres(store, given) as opened:
         yield opened
 
 
@@ -268,18 +279,22 @@ def _kept() -> dict[str, _Kept]:
 
 
 @contextmanager
-def _sqlite(store: Store) -> Iterator[Transaction]:
+def _sqlite(store: Store, *, sync: bool = False) -> Iterator[Transaction]:
     """One at a time, on all processes: what is read in it is still so when it is written."""
     _make_folder(store)
     try:
         connection = _open_file(path(store))
         try:
+            if sync:
+                connection.execute("PRAGMA synchronous=FULL")
             connection.execute("BEGIN IMMEDIATE")
             opened = Transaction(connection, False, "")
             if (version := _version(opened)) != len(MIGRATIONS):
                 _upgrade(opened, version)
             yield opened
             connection.execute("COMMIT")
+            if sync and _is_local(path(store).parent):
+                connection.execute("PRAGMA synchronous=NORMAL")
         except BaseException:
             _kept().pop(str(path(store)), None)
             connection.close()
@@ -287,7 +302,7 @@ def _sqlite(store: Store) -> Iterator[Transaction]:
     except sqlite3.Error as error:
         raise DatabaseDown(
             f"the queue {path(store)} cannot be used: {error}.\n  Nothing was started.\n"
-            f"  If it is damaged, remove it (and {FILE}-wal): job.json of every job stays, and what waited is queued again"
+            f"  If it is damaged, move it away (and {FILE}-wal): what waits is known by job.json and queued again, the audit begins anew"
         ) from error
 
 
@@ -380,18 +395,32 @@ def _begin(given: str) -> "psycopg.Connection[Any]":
 
 def connect(given: str) -> "psycopg.Connection[Any]":
     """A new connection to the database of this URL."""
+    settings = _read_settings(given)
+    import psycopg
+
+    # Prepared statements belong to a connection of the server, and a pooler may hand out another one each time.
+    return psycopg.connect("", autocommit=True, prepare_threshold=None, **settings)
+
+
+async def connect_listening(given: str) -> "psycopg.AsyncConnection[Any]":
+    """A new connection that waits for what others tell, in the event loop."""
+    settings = _read_settings(given)
+    import psycopg
+
+    return await psycopg.AsyncConnection.connect("", autocommit=True, prepare_threshold=None, **settings)
+
+
+def _read_settings(given: str) -> dict[str, Any]:
     try:
-        import psycopg
         from psycopg import conninfo
     except ImportError:
         raise UsageError(
             f"{VARIABLE} names a PostgreSQL database, and psycopg is not installed.\n  The queue cannot be reached.\n"
             "  Type: pip install 'rlclinic[postgres]'"
         ) from None
+    kept = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
     settings = conninfo.conninfo_to_dict(given)
-    settings = {"connect_timeout": CONNECT_SECONDS, "application_name": "rlclinic", "tcp_user_timeout": 10_000, **settings}
-    # Prepared statements belong to a connection of the server, and a pooler may hand out another one each time.
-    return psycopg.connect("", autocommit=True, prepare_threshold=None, **settings)  # type: ignore[arg-type]
+    return {"connect_timeout": CONNECT_SECONDS, "application_name": "rlclinic", "tcp_user_timeout": 10_000, **kept, **settings}
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,6 +48,9 @@ MOST_ANSWER_BYTES: Final = 64 << 20
 """Of one answer, unpacked."""
 
 
+Changes = dict[str, dict[str, str]]
+
+
 @dataclass(frozen=True, slots=True)
 class Refreshed:
     """What a refresh did."""
@@ -59,6 +62,8 @@ class Refreshed:
     seconds: float
     changed: tuple[str, ...] = ()
     """Ids of the runs that were read or that are gone."""
+    changes: Changes = field(default_factory=dict)
+    """Of runs and groups, by id: the state now, or `gone`."""
 
 
 class Index:
@@ -118,12 +123,17 @@ class Index:
         touched = {row["group_id"] for row in rows} | {known[id].group_id for id in gone}
         stale = [id for id, stamp in folders.items() if full or groups.get(id) != stamp or id in touched]
         lost = [id for id in groups if id not in folders]
+        changes: Changes = {}
         if rows or gone or stale or lost:
-            self._write(rows, gone, {id: folders[id] for id in stale}, lost)
+            changes = {
+                "runs": {row["id"]: row["state"] for row in rows} | dict.fromkeys(gone, "gone"),
+                "groups": self._write(rows, gone, {id: folders[id] for id in stale}, lost) | dict.fromkeys(lost, "gone"),
+            }
         changed = (*(row["id"] for row in rows), *gone)
-        return Refreshed(len(rows), len(stale), len(gone) + len(lost), time.monotonic() - start, changed)
+        return Refreshed(len(rows), len(stale), len(gone) + len(lost), time.monotonic() - start, changed, changes)
 
-    def _write(self, rows: list[index_rows.Row], gone: list[str], stale: dict[str, int], lost: list[str]) -> None:
+    def _write(self, rows: list[index_rows.Row], gone: list[str], stale: dict[str, int], lost: list[str]) -> dict[str, str]:
+        """Put down what has changed; by id the states of the groups that were read."""
         if self.schema is not None:
             rows = [_clean(row) for row in rows]
         with self.engine.begin() as connection:
@@ -145,6 +155,10 @@ class Index:
             version = secrets.randbits(31)
             changed = f"PRAGMA user_version = {version}" if self.schema is None else f"UPDATE {self.schema}.state SET version = {version}"
             connection.exec_driver_sql(changed)
+            if self.schema is not None:
+                # To all who listen, when this is committed, and not at all if it never is.
+                connection.execute(text("SELECT pg_notify(:channel, :version)"), {"channel": self.schema, "version": str(version)})
+        return {row["id"]: row["state"] for row in found}
 
     def _keep_settings(self, connection: Connection, rows: list[index_rows.Row]) -> None:
         shared = index_rows.share_settings(rows)

@@ -14,18 +14,21 @@ from starlette.middleware import Middleware
 from rlclinic.errors import RlclinicError
 from rlclinic.ops.jobs import start
 from rlclinic.ops.runs.table import TableSource
+from rlclinic.runs.database import connections
 from rlclinic.runs.database.index import Index
 from rlclinic.runs.store import Store
 from rlclinic.serve.confined import LimitCode
-from rlclinic.serve.http import mcp_mount, prefetch, problems, schema
+from rlclinic.serve.http import mcp_mount, prefetch, problems, redis_link, schema
 from rlclinic.serve.http.cache import Answers
 from rlclinic.serve.http.context import Context
 from rlclinic.serve.http.feeds import Feeds
+from rlclinic.serve.http.news import News
 from rlclinic.serve.http.peers import PeerTable
+from rlclinic.serve.http.redis_link import RedisLink
 from rlclinic.serve.http.root_path import RootPath
 from rlclinic.serve.http.routes import compare, data, diagnose, health, jobs, outside, runs, sse, status, train, treat
 from rlclinic.serve.http.security import session
-from rlclinic.serve.http.security.access import FILE, AccessLog
+from rlclinic.serve.http.security.access import FILE, AccessLog, SharedPatience
 from rlclinic.serve.http.security.guard import Guard
 from rlclinic.serve.http.security.projects import Projects
 from rlclinic.serve.http.security.tokens import Tokens
@@ -46,20 +49,19 @@ def create_app(store: Store, settings: Settings | None = None, *, started: Calla
     """
     chosen = settings or Settings()
     tokens = Tokens(chosen.tokens_path(store.root), chosen.link)
+    link = _link(store)
     access = AccessLog(store.root / FOLDER / FILE)
-    parts = {
-        name: _app_over(
-            Store(folder / "runs"), chosen, tokens, [Middleware(LimitCode, limits=chosen.limits, configs=folder / CONFIGS)], folder
-        )
-        for name, folder in chosen.projects.items()
-    }
+    parts = {}
+    for name, folder in chosen.projects.items():
+        own, limits = Store(folder / "runs"), [Middleware(LimitCode, limits=chosen.limits, configs=folder / CONFIGS)]
+        parts[name] = _app_over(own, chosen, tokens, limits, _link(own), folder)
     guards = [
         Middleware(RootPath, root=chosen.root_path),
-        Middleware(Guard, settings=chosen, tokens=tokens, access=access),
+        Middleware(Guard, settings=chosen, tokens=tokens, access=access, patience=SharedPatience(link)),
         Middleware(Projects, apps=parts),
         Middleware(LimitCode, limits=chosen.limits),
     ]
-    app = _app_over(store, chosen, tokens, guards)
+    app = _app_over(store, chosen, tokens, guards, link)
     own_lifespan = app.router.lifespan_context
 
     @contextlib.asynccontextmanager
@@ -82,17 +84,31 @@ def create_app(store: Store, settings: Settings | None = None, *, started: Calla
     return app
 
 
-def _app_over(store: Store, chosen: Settings, tokens: Tokens, middleware: list[Middleware], folder: Path | None = None) -> FastAPI:
+def _app_over(
+    store: Store,
+    chosen: Settings,
+    tokens: Tokens,
+    middleware: list[Middleware],
+    link: RedisLink | None,
+    folder: Path | None = None,
+) -> FastAPI:
     """An app over one store; `folder` is that of its project."""
     index = Index(store)
     index.refresh()
-    watch = StoreWatch(index, chosen.refresh_seconds)
-    feeds = Feeds(index, watch, chosen.follow_seconds)
-    here = Context(store, chosen, index, tokens, Answers(index, _version()), watch, PeerTable(index), feeds, TableSource(index))
+    news = News(index, link)
+    watch = StoreWatch(index, chosen.refresh_seconds, news)
+    feeds = Feeds(index, watch, chosen.follow_seconds, news)
+    here = Context(store, chosen, index, tokens, Answers(index, _version()), watch, PeerTable(index), feeds, TableSource(index), link)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        works = [here.watch.run(), feeds.run(), prefetch.help_others(here), *([prefetch.run(here)] if chosen.prepare else [])]
+        works = [
+            here.watch.run(),
+            feeds.run(),
+            news.run(feeds.hear),
+            prefetch.help_others(here),
+            *([prefetch.run(here)] if chosen.prepare else []),
+        ]
         works += [] if chosen.read_only else [_dispatch(here)]
         tasks = [asyncio.create_task(work) for work in works]
         try:
@@ -104,6 +120,8 @@ def _app_over(store: Store, chosen: Settings, tokens: Tokens, middleware: list[M
             await asyncio.gather(*tasks, return_exceptions=True)
             here.watch.close()
             index.close()
+            if link is not None:
+                await link.close()
 
     app = bare_app(lifespan=lifespan, middleware=middleware)
     app.state.context = here
@@ -111,6 +129,12 @@ def _app_over(store: Store, chosen: Settings, tokens: Tokens, middleware: list[M
     routes.mount(app)
     talking = mcp_mount.mount(app, store, chosen, None if folder is None else folder / CONFIGS)
     return app
+
+
+def _link(store: Store) -> RedisLink | None:
+    """The way to Redis, if one is named. Stores have their own names there, as in a database."""
+    url = redis_link.read_url()
+    return None if url is None else RedisLink(url, connections.identify(store))
 
 
 async def _dispatch(here: Context) -> None:

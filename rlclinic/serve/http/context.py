@@ -22,6 +22,7 @@ from rlclinic.serve.confined import inside
 from rlclinic.serve.http import cache
 from rlclinic.serve.http.feeds import Feeds
 from rlclinic.serve.http.peers import PeerTable
+from rlclinic.serve.http.redis_link import RedisLink
 from rlclinic.serve.http.security.tokens import Principal, Tokens
 from rlclinic.serve.http.settings import Settings
 from rlclinic.serve.http.watch_store import StoreWatch
@@ -48,6 +49,7 @@ class Context:
     peers: PeerTable
     feeds: Feeds
     tables: TableSource
+    redis: RedisLink | None = None
     examining: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     """One environment is looked at at a time: each keeps a core busy."""
     probing: asyncio.Lock = field(default_factory=asyncio.Lock)

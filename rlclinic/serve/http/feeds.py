@@ -1,6 +1,7 @@
 """Who waits for news, and the one task that looks for it: what happens costs as much with two hundred open pages as with one."""
 
 import asyncio
+import contextlib
 import os
 import weakref
 from pathlib import Path
@@ -10,9 +11,10 @@ from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 
 from rlclinic.runs import status_file
-from rlclinic.runs.database.index import Index
+from rlclinic.runs.database.index import Changes, Index
 from rlclinic.runs.database.schema import GROUP, RUN
 from rlclinic.runs.record import METRICS, Run
+from rlclinic.serve.http.news import Message, News
 from rlclinic.serve.http.watch_store import StoreWatch
 
 STATE_SECONDS: Final = 2.0
@@ -21,7 +23,6 @@ MOST_UNREAD: Final = 100
 """Changes that a client may be behind; who reads slower than that connects again."""
 
 States = dict[str, dict[str, tuple[int, str, int]]]
-Changes = dict[str, dict[str, str]]
 
 
 class Follower:
@@ -36,7 +37,7 @@ class Listener:
     """One client that follows the whole store."""
 
     def __init__(self) -> None:
-        self.changes: asyncio.Queue[Changes] = asyncio.Queue(MOST_UNREAD)
+        self.changes: asyncio.Queue[Message] = asyncio.Queue(MOST_UNREAD)
 
 
 class _Seen(NamedTuple):
@@ -50,8 +51,9 @@ class _Seen(NamedTuple):
 class Feeds:
     """Everybody who waits. Those that are gone are forgotten with the objects that they held."""
 
-    def __init__(self, index: Index, watch: StoreWatch, seconds: float) -> None:
-        self._index, self._watch, self._seconds = index, watch, seconds
+    def __init__(self, index: Index, watch: StoreWatch, seconds: float, news: News | None = None) -> None:
+        self._index, self._watch, self._seconds, self._news = index, watch, seconds, news or News(index)
+        self._told = asyncio.Event()
         self._followers: weakref.WeakSet[Follower] = weakref.WeakSet()
         self._listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
         self._seen: dict[str, _Seen] = {}
@@ -72,18 +74,35 @@ class Feeds:
         self._listeners.add(listener)
         return listener
 
+    async def catch_up(self, since: str) -> list[Message] | None:
+        """What a client has missed that knows all up to `since`; None: nobody knows, and it should ask for what it shows."""
+        if since == self._mark(self._watch.version):
+            return []
+        return await self._news.replay(since) if since[:1].isdigit() else None
+
+    def hear(self, message: Message) -> None:
+        """Another server, or this one, has noticed something."""
+        self._watch.version = message.version
+        if message.changes is not None:
+            self._version = message.version
+            self._tell(message)
+        self._told.set()
+
     async def run(self) -> None:
         """Look, until it is cancelled."""
         looks = 0
         while True:
-            await asyncio.sleep(self._seconds)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._told.wait(), self._seconds)
+            self._told.clear()
             looks += 1
             paths = {path for follower in self._followers for path in follower.paths}
             if paths:
                 due = looks * self._seconds % STATE_SECONDS < self._seconds
                 self._wake(await run_in_threadpool(self._look, paths, due))
             if self._listeners and self._watch.version != self._version:
-                self._tell(await self._read())
+                changes = await self._read()
+                self._tell(Message(self._version, changes, self._mark(self._version)))
 
     def _wake(self, changed: set[str]) -> None:
         # Here, and not in `run`, whose variables would keep the last of them alive for good.
@@ -115,14 +134,19 @@ class Feeds:
         self._version = version
         return {kind: _compare(before.get(kind, {}), rows) for kind, rows in self._states.items()}
 
-    def _tell(self, changes: Changes) -> None:
-        if not any(changes.values()):
+    @staticmethod
+    def _mark(version: str) -> str:
+        """The id of an event that is not kept anywhere: it says how the index stood."""
+        return f"v{version}"
+
+    def _tell(self, message: Message) -> None:
+        if not any((message.changes or {}).values()):
             return
         for listener in list(self._listeners):
             if listener.changes.full():
                 self._listeners.discard(listener)
             else:
-                listener.changes.put_nowait(changes)
+                listener.changes.put_nowait(message)
 
 
 def read_states(index: Index) -> States:

@@ -12,9 +12,12 @@ from starlette.concurrency import run_in_threadpool
 
 from rlclinic.errors import RlclinicError
 from rlclinic.runs.database.index import Index
+from rlclinic.serve.http.news import News
 
 MOST_SHARE: Final = 0.05
 """Of one core that looking for changes may take: with very many runs it looks less often."""
+TOLD_SECONDS: Final = 2.0
+"""How often a server looks that is told of changes, and does not look for them itself."""
 _LEADER: Final = "watch.lock"
 _log = logging.getLogger("rlclinic.http")
 
@@ -22,8 +25,8 @@ _log = logging.getLogger("rlclinic.http")
 class StoreWatch:
     """Looks for changed run folders. Of several workers one does; all see what it found, through the database."""
 
-    def __init__(self, index: Index, seconds: float) -> None:
-        self._index, self._seconds = index, seconds
+    def __init__(self, index: Index, seconds: float, news: News | None = None) -> None:
+        self._index, self._seconds, self._news = index, seconds, news or News(index)
         self._lock: IO[str] | None = None
         self._one, self._leading = threading.Lock(), threading.Lock()
         self._closed = False
@@ -35,15 +38,18 @@ class StoreWatch:
         while True:
             start = time.monotonic()
             await run_in_threadpool(self.look)
-            await asyncio.sleep(max(self._seconds, (time.monotonic() - start) / MOST_SHARE))
+            # Who does not lead, and is told, has nothing to look for.
+            told = self._news.heard and self._lock is None
+            await asyncio.sleep(max(self._seconds, TOLD_SECONDS if told else 0.0, (time.monotonic() - start) / MOST_SHARE))
 
     def look(self, *, now: bool = False) -> None:
         """One look: refresh if this process is the one that does (or `now`), then see whether the index has changed."""
         try:
             with self._one:  # a request that has just changed something looks, too
-                if now or self.leads():
-                    self._index.refresh()
+                changes = self._index.refresh().changes if now or self.leads() else {}
                 self.version = self._read_version()
+                if changes:
+                    self._news.tell(self.version, changes)
         except (RlclinicError, OSError, SQLAlchemyError) as error:
             # The folder may come back (a disk that was full, a network share); lists are as old as the last look.
             _log.warning("the index could not be refreshed: %s", error)

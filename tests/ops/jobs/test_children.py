@@ -9,12 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlclinic.ops.jobs import models, pool, start
+from rlclinic.ops.compare import regress
+from rlclinic.ops.compare.requests import RegressRequest
+from rlclinic.ops.jobs import models, pool, progress, start
 from rlclinic.ops.treat import trial
 from rlclinic.ops.treat.requests import OptimizeRequest, TrialRequest
 from rlclinic.runs import trials
 from rlclinic.runs.database import connections, job_queue
 from rlclinic.runs.store import Store
+from tests.ops.recorded import record_group, rising
 
 STEPS = 512
 
@@ -87,6 +90,32 @@ def test_a_trial_whose_arms_are_jobs_comes_out_as_on_one_machine(
     assert there.trial.verdict == local.trial.verdict
     assert [arm.n for arm in there.trial.arms] == [arm.n for arm in local.trial.arms]
     one, other = rows_of(store, there.trial.id), rows_of(here, local.trial.id)
+    assert one.keys() == other.keys() != set()
+    for key in one:
+        np.testing.assert_array_equal(one[key], other[key])
+
+
+def test_a_gate_whose_looks_are_jobs_comes_out_as_on_one_machine(
+    store: Store, make_worker: Callable[..., pool.Worker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(root: Path) -> RegressRequest:
+        baseline = record_group(root, range(4), rising)
+        changes = [f"run.max_env_steps={STEPS}"]
+        return RegressRequest(
+            baseline=baseline.id, candidate="CartPole-v1:ppo_zoo", looks=2, per_look=2, seed0=7_000, changes=changes, runs_dir=root
+        )
+
+    job = start.start_regression(asked(store.root))
+    assert job.waits_for_own
+    make_worker(cores=1, most=1).work(stop=lambda: 0, until_empty=True)
+    there = progress.get_regression(job.id, store.root).gate
+    assert (there.state, next(child.state for child in models.everything(store))) == ("finished", "finished")
+    monkeypatch.delenv(connections.VARIABLE)
+    here = Store(tmp_path / "here")
+    local = regress.regress(**asked(here.root).arguments, runs_dir=here.root)
+    assert there.result is not None
+    assert there.result.looks == local.looks != []
+    one, other = rows_of(store, there.id), rows_of(here, str(local.id))
     assert one.keys() == other.keys() != set()
     for key in one:
         np.testing.assert_array_equal(one[key], other[key])

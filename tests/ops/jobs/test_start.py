@@ -14,6 +14,8 @@ import pytest
 
 from rlclinic.config import Config
 from rlclinic.errors import UsageError
+from rlclinic.ops.compare import regress
+from rlclinic.ops.compare.requests import RegressRequest
 from rlclinic.ops.jobs import audit, audited, budget, daily_report, models, prepare, progress, queue, worker
 from rlclinic.ops.jobs import start as jobs
 from rlclinic.ops.jobs.audit import Caller
@@ -21,6 +23,7 @@ from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.treat.requests import OptimizeRequest, SensitivityRequest, TrialRequest
 from rlclinic.runs.jobs import JOB, LEDGER, folder, read, write
 from rlclinic.runs.store import Store
+from tests.ops.recorded import record_group, rising
 from tests.treatment.pretended_training import pretend
 
 AGENT = Caller(face="mcp", name="agent", budgeted=True)
@@ -425,6 +428,66 @@ def test_a_sensitivity_study_is_started_carried_out_and_paid_for(root: Path, pro
     assert (found.progress.state, [setting for setting, _ in found.ranking]) == ("finished", ["algo.learning_rate"])
     assert budget.get_budget(root).used_env_steps == found.study.used_env_steps > 0
     assert "matters most: learning_rate" in str(audit.get_ledger(root).entries[0].outcome)
+
+
+# ── gates ──
+
+
+def gate_request(root: Path, **more: Any) -> RegressRequest:
+    baseline = record_group(root, range(8), rising) if not Store(root).groups() else Store(root).groups()[0]
+    settings = {"looks": 3, "per_look": 2, "seed0": 5_000, "changes": ["run.max_env_steps=2000"], **more}
+    return RegressRequest(baseline=baseline.id, candidate="CartPole-v1:ppo_zoo", runs_dir=root, **settings)
+
+
+def test_a_gate_is_started_carried_out_and_paid_for(root: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, learns)
+    budget.set_budget(root, env_steps=1_000_000)
+    job = jobs.start_regression(gate_request(root), by=AGENT, idempotency_key="ci-1")
+    assert job.max_env_steps == 3 * 2 * WHOLE
+    assert (progress.get_progress(str(job.refers), root).kind, progress.is_regression(job.id, root)) == ("regress", True)
+    assert jobs.start_regression(gate_request(root), by=AGENT, idempotency_key="ci-1").id == job.id
+    ending = worker.do(Store(root), job)
+    view = progress.get_regression(job.id, root)
+    assert (ending.state, view.progress.state, view.gate.state) == ("finished", "finished", "finished")
+    assert view.gate.result is not None
+    assert ending.verdict == view.gate.result.decision
+    assert view.progress.runs == view.gate.result.candidate_seeds
+    assert budget.get_budget(root).used_env_steps == budget.used_by(Store(root), view.gate.id) > 0
+    assert str(audit.get_ledger(root).entries[0].outcome).startswith(f"{view.gate.id} {ending.verdict}")
+    # Shown again, nothing is trained or asked.
+    groups = len(Store(root).groups())
+    assert regress.regress(runs_dir=root, resume=view.gate.id) == view.gate.result
+    assert len(Store(root).groups()) == groups
+
+
+def test_a_gate_that_was_killed_after_a_look_ends_as_if_it_had_not_been(
+    root: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pretend(monkeypatch, learns)
+    job = jobs.start_regression(gate_request(root))
+    with monkeypatch.context() as killed:
+        judged = regress.regression.judge
+        killed.setattr(regress.regression, "judge", lambda *given: judged(*given) if given[-1] < 2 else crash())
+        with pytest.raises(ZeroDivisionError):
+            regress.carry_out(Store(root), str(job.refers))
+    before = {group.label: group.id for group in Store(root).groups() if group.label}
+    result = regress.carry_out(Store(root), str(job.refers))
+    assert before.items() <= {group.label: group.id for group in Store(root).groups() if group.label}.items()
+    alone = regress.regress(**gate_request(tmp_path / "other").arguments, runs_dir=tmp_path / "other")
+    assert result.looks == alone.looks != []
+    seeds = [run.seed for id in result.groups for run in Store(root).group(id).runs]
+    assert seeds == list(range(5_000, 5_000 + result.candidate_seeds))
+
+
+def crash() -> Any:
+    return 1 / 0
+
+
+def test_what_was_trained_already_is_judged_at_once_and_never_in_the_background(root: Path, processes: Processes) -> None:
+    asked = gate_request(root)
+    with pytest.raises(UsageError, match="judged at once"):
+        jobs.start_regression(asked.model_copy(update={"candidate": asked.baseline, "changes": []}))
+    assert processes.commands == []
 
 
 # ── turns ──

@@ -38,6 +38,7 @@ def regress(
     save_baseline: Annotated[
         Path | None, typer.Option("--save-baseline", metavar="FILE", help="Keep the group that is named as a baseline, and end.")
     ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Train and judge in the background, as a job; --resume shows how far.")] = False,
     on: options.On = None,
     strict: Annotated[bool, typer.Option("--strict", help="Undecided ends with 6, too.")] = False,
     quiet: options.Quiet = False,
@@ -56,8 +57,14 @@ def regress(
         kept = regress.save_baseline(request.baseline, save_baseline, request.runs_dir, threshold=request.threshold)
         console.print_json(kept) if as_json else terminal.show(gate.describe_saved(kept))
         return
-    if request.candidate is None:
+    if request.candidate is None and request.resume is None:
         raise typer.BadParameter("regress BASELINE CANDIDATE needs both; to keep a baseline: regress --save-baseline FILE GROUP")
+    if detach:
+        from rlclinic.ops.jobs.start import start_regression
+
+        job = start_regression(request, by=console.person())
+        console.print_json(job) if as_json else typer.echo(f"{job.refers}  job {job.id} {job.reason or job.state}")
+        return
     with progress.watch(quiet) as view:
         result = regress.regress(
             **request.arguments,
@@ -66,8 +73,8 @@ def regress(
             say=view.say,
             confirm=None if yes or not console.is_attended() else console.confirm,
         )
-    if result.groups:
-        console.audit_start(request.runs_dir, "regress", request.candidate, groups=result.groups)
+    if result.groups and request.resume is None:
+        console.audit_start(request.runs_dir, "regress", result.candidate, groups=result.groups)
     console.print_json(result) if as_json else terminal.show(gate.describe(result))
     if result.signal is not None:
         raise typer.Exit(143 if result.signal == "SIGTERM" else 130)

@@ -47,6 +47,9 @@ def serve(
     https: Annotated[bool, typer.Option("--https", help="Behind a proxy that speaks HTTPS: cookies for HTTPS only.")] = False,
     prepare: Annotated[bool, typer.Option("--prepare/--no-prepare", help="Diagnose ended groups before anybody asks.")] = True,
     workers: Annotated[int, typer.Option(**options.read_number(True, 1, 64), help="Processes that answer.")] = 1,
+    redis: Annotated[
+        str | None, typer.Option("--redis", metavar="URL", help="Servers tell each other at once, and share limits; else RLCLINIC_REDIS.")
+    ] = None,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:
     """Serve the dashboard, the HTTP API (/api/v1) and MCP (/mcp) until interrupted; trainings that it started go on."""
@@ -54,9 +57,10 @@ def serve(
         return
     _installed()
     from rlclinic.runs.store import Store
-    from rlclinic.serve.http import start
+    from rlclinic.serve.http import redis_link, start
     from rlclinic.serve.http.settings import Settings, check_root_path
 
+    redis_link.choose(redis)
     settings = Settings(
         host=host,
         port=port,
@@ -172,7 +176,7 @@ def db_status(runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = 
 
 @db_app.command("migrate")
 def db_migrate(db: Database = None, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
-    """Make the tables of the queue of jobs, or bring them up to date."""
+    """Make the tables of the queue of jobs and of the audit, or bring them up to date."""
     from rlclinic.ops.jobs import database
     from rlclinic.runs.database import connections
     from rlclinic.serve.cli import console
@@ -189,14 +193,16 @@ def db_move(
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
-    """Take this store's queue of jobs from one database to another; workers are stopped before."""
+    """Take this store's queue of jobs, and its audit, from one database to another; workers are stopped before."""
     from rlclinic.ops.jobs import database
     from rlclinic.runs.database import connections
     from rlclinic.serve.cli import console
 
     connections.choose(db)
     moved = database.move_queue(origin, runs_dir)
-    console.print_json(moved) if as_json else typer.echo(f"{moved.jobs} jobs, {moved.waiting} of them waiting, are now in {moved.database}")
+    console.print_json(moved) if as_json else typer.echo(
+        f"{moved.jobs} jobs, {moved.waiting} of them waiting, and {moved.audit_lines} lines of the audit are now in {moved.database}"
+    )
 
 
 @db_app.command("check")
@@ -214,7 +220,8 @@ def db_check(db: Database = None, runs_dir: options.RunsDir = Path("runs"), as_j
     else:
         states = ", ".join(f"{count} {state}" for state, count in sorted(found.states.items())) or "no jobs"
         answer = f"answers in {found.round_trip_seconds * 1e3:.1f} ms, its clock differs by {found.clock_difference_seconds:+.1f} s"
-        typer.echo(f"{found.kind} {found.database}: {answer}; {states}{f', {len(found.late)} late' if found.late else ''}")
+        late = f", {len(found.late)} late" if found.late else ""
+        typer.echo(f"{found.kind} {found.database}: {answer}; {states}{late}; audit: {found.audit_lines} lines")
         for problem in found.problems:
             typer.echo(plain_text.clean(f"PROBLEM  {problem}"))
     if found.problems:

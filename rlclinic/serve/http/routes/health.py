@@ -33,6 +33,8 @@ class Readiness(Result):
     """The folder of runs is there, and can be written to unless the server only reads."""
     queue: bool
     """The database of the queue answers. Without it runs can still be looked at, so the server stays ready."""
+    redis: bool | None = None
+    """Redis answers; None: none is named. Without it every server counts its own limits and looks for changes itself."""
 
 
 @router.get("/health", response_model=Health)
@@ -47,6 +49,7 @@ async def get_ready(response: Response, here: Here) -> Readiness:
     async with here.probing:
         if here.probed is None or time.monotonic() - here.probed[0] > KEEP_SECONDS:
             found = await run_in_threadpool(look, here.store, write=not here.settings.read_only)
+            found = found.model_copy(update={"redis": None if here.redis is None else here.redis.answers})
             here.probed = (time.monotonic(), found)
         found = here.probed[1]
     response.status_code = 200 if found.status == "ok" else 503

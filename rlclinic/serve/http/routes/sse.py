@@ -18,6 +18,7 @@ from rlclinic.runs.metrics_file.table import STEPS
 from rlclinic.runs.record import METRICS, Run
 from rlclinic.serve.http import feeds
 from rlclinic.serve.http.context import Here, Named, find_group, find_run
+from rlclinic.serve.http.news import Message
 from rlclinic.serve.http.routes.runs import Names
 
 router = APIRouter(prefix="/api/v1", tags=["events"])
@@ -52,9 +53,15 @@ async def follow_group(request: Request, here: Here, group: Named, names: Names 
 
 @router.get("/events", response_class=StreamingResponse, responses=_STREAM)
 async def follow_store(request: Request, here: Here) -> StreamingResponse:
-    """Which runs and groups are new, have changed or are gone (`changed`): ids and states only; ask for what you show."""
+    """Which runs and groups are new, have changed or are gone (`changed`): ids and states only; ask for what you show.
+
+    Last-Event-ID goes on where a stream broke off, at whichever server; where what came since is not known any more, `reload` says to
+    ask for everything.
+    """
     # Before the answer begins: what changes after it is told.
-    return _stream(_follow_index(await here.feeds.listen()))
+    listener, since = await here.feeds.listen(), request.headers.get("last-event-id", "")
+    missed = await here.feeds.catch_up(since[:40]) if since else []
+    return _stream(_follow_index(listener, missed))
 
 
 def _stream(events: AsyncIterator[str]) -> StreamingResponse:
@@ -115,11 +122,17 @@ def _choose_columns(header: Sequence[str], names: list[str], run: str) -> list[s
     return choose_metrics(names, available, run) if names else [name for name in MAIN_METRICS if name in available]
 
 
-async def _follow_index(listener: feeds.Listener) -> AsyncIterator[str]:
+async def _follow_index(listener: feeds.Listener, missed: list[Message] | None) -> AsyncIterator[str]:
     """Changes of the index until the client goes, which ends this, or reads so slowly that it must connect again."""
     yield "retry: 1000\n\n"
+    if missed is None or any(message.changes is None for message in missed):
+        yield _event("reload", {})
+    for message in missed or []:
+        if message.changes is not None:
+            yield _event("changed", message.changes, message.id)
     while not listener.changes.full():
         try:
-            yield _event("changed", await asyncio.wait_for(listener.changes.get(), BEAT_SECONDS))
+            message = await asyncio.wait_for(listener.changes.get(), BEAT_SECONDS)
+            yield _event("changed", message.changes, message.id)
         except TimeoutError:
             yield ": still here\n\n"

@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 
 from rlclinic.report.document import escape_json
+from rlclinic.serve.http.redis_link import FAIL, TAKE, RedisLink
 
 FILE: Final = "access.jsonl"
 MOST_BYTES: Final = 10_000_000
@@ -108,6 +109,45 @@ class Patience:
         if len(self._buckets) > MOST_ADDRESSES:
             self._buckets.popitem(last=False)
         return 0.0 if left >= 1.0 else (1.0 - left) / per_second
+
+
+class SharedPatience:
+    """The same, counted by all servers together where Redis is named; by this process alone while it does not answer."""
+
+    def __init__(self, link: RedisLink | None = None) -> None:
+        self._link, self.own = link, Patience()
+
+    async def fail(self, address: str) -> None:
+        """A wrong token."""
+        self.own.fail(address)
+        if self._link is not None:
+            keys = self._link.key("wrong", address), self._link.key("locked", address)
+            await self._link.ask(lambda redis: redis.eval(FAIL, 2, *keys, FREE_FAILURES, LONGEST_LOCK_SECONDS))
+
+    async def succeed(self, address: str) -> None:
+        """The right one: it was somebody who mistyped."""
+        self.own.succeed(address)
+        if self._link is not None:
+            keys = self._link.key("wrong", address), self._link.key("locked", address)
+            await self._link.ask(lambda redis: redis.delete(*keys))
+
+    async def locked_seconds(self, address: str) -> float:
+        """How long an address has to wait before its next login is looked at."""
+        own = self.own.locked_seconds(address)
+        if self._link is None:
+            return own
+        key = self._link.key("locked", address)
+        left = await self._link.ask(lambda redis: redis.pttl(key))
+        return own if left is None else max(0.0, int(left) / 1000)
+
+    async def wait_seconds(self, who: str, rate: tuple[float, float]) -> float:
+        """0 if a request may be answered now; else how long it should wait."""
+        if self._link is not None:
+            key = self._link.key("rate", who)
+            wait = await self._link.ask(lambda redis: redis.eval(TAKE, 1, key, *rate))
+            if wait is not None:
+                return float(wait)
+        return self.own.wait_seconds(who, rate)
 
 
 def find_address(scope: Any, headers: Headers, *, behind_proxy: bool) -> str:

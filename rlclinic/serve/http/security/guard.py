@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rlclinic.errors import RlclinicError
 from rlclinic.serve.http import problems
 from rlclinic.serve.http.security import peer, projects
-from rlclinic.serve.http.security.access import STRANGER_RATE, TOKEN_RATE, AccessLog, Patience, find_address
+from rlclinic.serve.http.security.access import STRANGER_RATE, TOKEN_RATE, AccessLog, SharedPatience, find_address
 from rlclinic.serve.http.security.tokens import LOCAL, SESSION_SECONDS, Principal, Tokens
 from rlclinic.serve.http.settings import Settings
 
@@ -53,9 +53,8 @@ HEADERS: Final = {
 class Guard:
     """ASGI middleware around the whole app, what is mounted included."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, tokens: Tokens, access: AccessLog) -> None:
-        self.app, self.settings, self.tokens, self.access = app, settings, tokens, access
-        self.patience = Patience()
+    def __init__(self, app: ASGIApp, settings: Settings, tokens: Tokens, access: AccessLog, patience: SharedPatience) -> None:
+        self.app, self.settings, self.tokens, self.access, self.patience = app, settings, tokens, access, patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with a refusal, or let the request through with `scope["state"]["principal"]`."""
@@ -71,7 +70,7 @@ class Guard:
         state |= {"address": address, "patience": self.patience}
         send = _with_headers(self._with_log(scope, send))
         try:
-            refusal = self._answered(scope, headers)
+            refusal = await self._answered(scope, headers)
         except RlclinicError as error:
             refusal = problems.of(error)
         if refusal is None and scope["method"] not in SAFE:
@@ -95,23 +94,23 @@ class Guard:
 
         return sending
 
-    def _answered(self, scope: Scope, headers: Headers) -> Response | None:
+    async def _answered(self, scope: Scope, headers: Headers) -> Response | None:
         """What the guard itself answers; None if the request goes on to the app."""
         foreign = self._foreign(headers)
         if foreign is not None:
             return foreign
-        hurry = self._hurry(scope, headers)
+        hurry = await self._hurry(scope, headers)
         if hurry is not None:
             return hurry
         if scope["method"] in SAFE and b"token=" in scope["query_string"] and not scope["path"].startswith("/api/"):
-            return self._follow_link(scope)
+            return await self._follow_link(scope)
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > self.settings.max_body_bytes:
             return self._too_large()
-        principal = self._principal(scope, headers)
+        principal = await self._principal(scope, headers)
         path, method = scope["path"], scope["method"]
         if principal is None and not OPEN.fullmatch(path):
-            wait = self.patience.locked_seconds(scope["state"]["address"]) if "why" in scope["state"] else 0.0
+            wait = await self.patience.locked_seconds(scope["state"]["address"]) if "why" in scope["state"] else 0.0
             return locked(wait) if wait else _login(headers, method, self.settings.root_path)
         if principal is not None and OPEN.fullmatch(path) and not projects.find_allowed(principal, self.settings.projects):
             principal = None  # of projects that are not served here: as far as the login page
@@ -123,7 +122,7 @@ class Guard:
                 principal = replace(principal, scopes=principal.scopes - {"write"})
         scope["state"]["principal"] = principal or Principal("nobody", frozenset())
         if principal is not None and principal.name != LOCAL:
-            wait = self.patience.wait_seconds(principal.name, TOKEN_RATE)
+            wait = await self.patience.wait_seconds(principal.name, TOKEN_RATE)
             if wait:
                 return too_often(wait)
         if method in SAFE or principal is None:
@@ -134,16 +133,16 @@ class Guard:
             return self._read_only(principal)
         return None
 
-    def _follow_link(self, scope: Scope) -> Response:
+    async def _follow_link(self, scope: Scope) -> Response:
         """Exchange the token in a link for a cookie, and go on to the same page without it: it must not stay in the address."""
         asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         rest = urlencode([(name, value) for name, value in asked if name != "token"])
-        if wait := self.patience.locked_seconds(scope["state"]["address"]):
+        if wait := await self.patience.locked_seconds(scope["state"]["address"]):
             return locked(wait)
         principal = self.tokens.verify(next((value for name, value in asked if name == "token"), ""))
         if principal is None:
-            return self._failed(scope, RedirectResponse(f"{self.settings.root_path}/login", 303))
-        self.patience.succeed(scope["state"]["address"])
+            return await self._failed(scope, RedirectResponse(f"{self.settings.root_path}/login", 303))
+        await self.patience.succeed(scope["state"]["address"])
         # Of this server: a path with two slashes would name another.
         answer = RedirectResponse(f"{self.settings.root_path}/" + scope["path"].lstrip("/\\") + (f"?{rest}" if rest else ""), 303)
         set_cookie(answer, self.tokens, principal, secure=self.settings.https)
@@ -164,14 +163,14 @@ class Guard:
             return problems.answer(403, "another site asks", f"{origin[:100]!r} may not ask: only this server's own pages may.")
         return None
 
-    def _principal(self, scope: Scope, headers: Headers) -> Principal | None:
+    async def _principal(self, scope: Scope, headers: Headers) -> Principal | None:
         """Who asks; None if nobody that is known. A wrong token is not made better by being on this machine."""
         scheme, _, token = headers.get("authorization", "").partition(" ")
         cookie = session_cookie(headers)
         if scheme.lower() == "bearer":
             principal = self.tokens.verify(token.strip())
             if principal is None:
-                self._failed(scope)
+                await self._failed(scope)
         elif cookie is not None and (principal := self.tokens.from_session(cookie)) is not None:
             pass
         else:
@@ -184,19 +183,19 @@ class Guard:
             state["trusted"] = not self.settings.guarded and (self.settings.no_token or peer.is_us(scope))
         return bool(state["trusted"])
 
-    def _failed(self, scope: Scope, answer: Response | None = None) -> Response:
+    async def _failed(self, scope: Scope, answer: Response | None = None) -> Response:
         """Note a wrong token; its address has to wait by and by. A right one is taken all the while: others may share the address."""
         scope["state"]["why"] = "wrong token"
-        self.patience.fail(scope["state"]["address"])
+        await self.patience.fail(scope["state"]["address"])
         return answer or Response(status_code=401)
 
-    def _hurry(self, scope: Scope, headers: Headers) -> Response | None:
+    async def _hurry(self, scope: Scope, headers: Headers) -> Response | None:
         """429 for an address that asks too often without saying who it is."""
         if "authorization" in headers or COOKIE in headers.get("cookie", "") or scope["path"].startswith("/static/"):
             return None
         if self._needs_no_token(scope):
             return None
-        wait = self.patience.wait_seconds(scope["state"]["address"], STRANGER_RATE)
+        wait = await self.patience.wait_seconds(scope["state"]["address"], STRANGER_RATE)
         return too_often(wait) if wait else None
 
     def _csrf_held(self, headers: Headers) -> bool:

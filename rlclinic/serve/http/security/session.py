@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse
 
@@ -9,7 +10,7 @@ from rlclinic.errors import NotFound
 from rlclinic.report.models import Result
 from rlclinic.serve.http import problems
 from rlclinic.serve.http.context import Context, Here
-from rlclinic.serve.http.security.access import Patience
+from rlclinic.serve.http.security.access import SharedPatience
 from rlclinic.serve.http.security.guard import COOKIE, locked, session_cookie, set_cookie
 from rlclinic.serve.http.security.projects import COOKIE as PROJECT
 from rlclinic.serve.http.security.projects import choose, find_allowed
@@ -53,20 +54,20 @@ async def get_session(request: Request, here: Here) -> Session:
 
 
 @router.post("/session", response_model=Session)
-def login(request: Request, response: Response, here: Here, body: Login) -> Session | Response:
+async def login(request: Request, response: Response, here: Here, body: Login) -> Session | Response:
     """Exchange a token for a cookie. The cookie is HttpOnly and SameSite=Strict, and ends with its token."""
     state = request.scope["state"]
-    patience: Patience = state["patience"]
-    if wait := patience.locked_seconds(state["address"]):
+    patience: SharedPatience = state["patience"]
+    if wait := await patience.locked_seconds(state["address"]):
         return locked(wait)
-    principal = here.tokens.verify(body.token)
+    principal = await run_in_threadpool(here.tokens.verify, body.token)
     if principal is None:
-        patience.fail(state["address"])
+        await patience.fail(state["address"])
         state["why"] = "wrong token"
         return problems.answer(
             401, "wrong token", "this token is not known here.\n  Nobody came in.\n  See which there are: rlclinic serve token list"
         )
-    patience.succeed(state["address"])
+    await patience.succeed(state["address"])
     cookie = set_cookie(response, here.tokens, principal, secure=here.settings.https)
     # Not those of whoever used this browser before.
     response.delete_cookie(PROJECT, path="/", httponly=True, samesite="strict")

@@ -1,10 +1,11 @@
-"""What tools say of prescriptions, trials, searches and sensitivity studies."""
+"""What tools say of prescriptions, trials, searches, gates and sensitivity studies."""
 
 from typing import TYPE_CHECKING, Any
 
 from rlclinic.report import optimize, prescription
 from rlclinic.report.document import render_compact
 from rlclinic.report.format import count, duration, number, plural, short
+from rlclinic.report.gate import describe as describe_gate
 from rlclinic.report.race import describe_race, describe_race_plan
 from rlclinic.report.sensitivity import effects_table
 from rlclinic.report.trial import cost_text, describe_plan, describe_result
@@ -12,7 +13,7 @@ from rlclinic.serve.mcp.replies import clip, in_call, one_line
 
 if TYPE_CHECKING:
     from rlclinic.ops.jobs.models import Job
-    from rlclinic.ops.jobs.progress import Progress, RaceView, SearchView, SensitivityView, TrialView
+    from rlclinic.ops.jobs.progress import Progress, RaceView, RegressionView, SearchView, SensitivityView, TrialView
     from rlclinic.ops.treat.race import RacePreview
     from rlclinic.ops.treat.sensitivity import SensitivityPlan
     from rlclinic.ops.treat.trial import Preview
@@ -54,7 +55,7 @@ def prescriptions_data(result: "Prescriptions") -> dict[str, Any]:
 
 def job(started: "Job") -> str:
     """What was started, what it may cost, and what to call next."""
-    what = {"training": "TRAINING", "trial": "TRIAL", "race": "RACE", "optimize": "SEARCH", "sensitivity": "STUDY"}.get(
+    what = {"training": "TRAINING", "trial": "TRIAL", "race": "RACE", "optimize": "SEARCH", "sensitivity": "STUDY", "regress": "GATE"}.get(
         started.kind, started.kind.upper()
     )
     again = (
@@ -110,8 +111,9 @@ def _after(progress: "Progress") -> str:
         "race": ("get_trial", "trial_id", "start_trial"),
         "optimize": ("get_optimize", "search_id", "start_optimize"),
         "sensitivity": ("get_sensitivity", "study_id", "start_sensitivity"),
+        "regress": ("get_trial", "trial_id", ""),
     }[progress.kind]
-    if progress.state in ("crashed", "stopped", "interrupted"):
+    if start and progress.state in ("crashed", "stopped", "interrupted"):
         race = ", race=true" if progress.kind == "race" else ""
         return f'{start}(resume="{progress.id}"{race}) goes on | {tool}({key}="{progress.id}")'
     return f'{tool}({key}="{progress.id}")'
@@ -228,6 +230,27 @@ def search_data(view: "SearchView") -> dict[str, Any]:
         "best_changes": view.changes,
         "confirmed_by": view.confirmed,
         "rounds": [{"kind": each.kind, "configs": len(each.entries), "done": each.done, "winner": each.winner} for each in ledger.rounds],
+    }
+
+
+# ── gates ──
+
+
+def gate(view: "RegressionView") -> str:
+    """Whether the candidate passed, look by look; while it trains, how far it is."""
+    lines = [f"GATE {view.gate.id} · is {one_line(view.gate.target)} as good as {one_line(view.gate.baseline)}?"]
+    lines += [waited(view.progress)] if view.gate.state != "finished" else []
+    return "\n".join([*lines, *([render_compact(describe_gate(view.gate.result), 200)] if view.gate.result is not None else [])])
+
+
+def gate_data(view: "RegressionView") -> dict[str, Any]:
+    """What is judged by what, and what came of it."""
+    result = None if view.gate.result is None else view.gate.result.model_dump(mode="json", exclude={"schema_version"})
+    return {
+        "gate_id": view.gate.id,
+        "state": view.progress.state,
+        "decision": None if result is None else result["decision"],
+        "result": result,
     }
 
 

@@ -98,6 +98,9 @@ class TreatTools(Tools):
 
     def get_trial(self, trial_id: Annotated[str, Field(description="Trial or job id; @last is the newest.")] = "@last") -> CallToolResult:
         """A trial's verdict with its interval, or how far it is; a race's ranking."""
+        if progress.is_regression(trial_id, self.root):
+            judged = progress.get_regression(trial_id, self.root)
+            return answer(study.gate(judged), study.gate_data(judged))
         if progress.is_race(trial_id, self.root):
             ranked = progress.get_race(trial_id, self.root)
             return answer(study.race(ranked), study.race_data(ranked))

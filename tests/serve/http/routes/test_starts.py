@@ -206,3 +206,21 @@ def test_a_trial_that_has_no_verdict_is_not_adopted(client: TestClient, sick: Gr
     answer = client.post(f"{API}/trials/{job['refers']}/adopt", json={"ref": "CartPole-v1:mine"})
     assert answer.status_code == 400
     assert "has not ended" in answer.json()["detail"]
+
+
+def test_a_gate_is_started_looked_at_and_reads_no_file_of_this_machine(client: TestClient, sick: Group, started: list[Job]) -> None:
+    body = {"baseline": sick.id, "candidate": "CartPole-v1:ppo_zoo", "looks": 2, "per_look": 2, "changes": ["run.max_env_steps=1000"]}
+    first = client.post(f"{API}/regressions", json=body, headers={"idempotency-key": "k1"})
+    assert (first.status_code, first.json()["kind"]) == (202, "regress")
+    assert client.post(f"{API}/regressions", json=body, headers={"idempotency-key": "k1"}).status_code == 200
+    view = client.get(f"{API}/regressions/{first.json()['refers']}").json()
+    assert (view["gate"]["baseline"], view["gate"]["state"], view["job"]["id"]) == (sick.id, "running", first.json()["id"])
+    for odd in (
+        {"baseline": "/etc/passwd.json"},
+        {"baseline": "base.json"},
+        {"candidate": "/etc/x.yaml"},
+        {"candidate": "git:HEAD:x.yaml"},
+    ):
+        assert client.post(f"{API}/regressions", json={**body, **odd}).status_code in (400, 404, 422), odd
+    assert client.post(f"{API}/regressions", json={"candidate": "CartPole-v1:ppo_zoo"}).status_code == 422
+    assert len(started) == 1

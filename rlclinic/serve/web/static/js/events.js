@@ -21,6 +21,10 @@ export function connect(told) {
     const found = JSON.parse(message.data);
     for (const heard of listeners) heard(found);
   });
+  // What came while the connection was broken is not known any more.
+  source.addEventListener("reload", () => {
+    for (const heard of listeners) heard({ runs: {}, groups: {} });
+  });
 }
 
 /**

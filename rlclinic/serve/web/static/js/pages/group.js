@@ -181,8 +181,9 @@ async function outlook(node, id) {
 
 /** Groups of trials and studies say whose they are; the first letter of an id says which kind that is. */
 export function trialLink(id) {
-  const where = { t: "trials", s: "sensitivity", o: "optimize" }[id[0]] ?? "trials";
-  return h("a", { href: `/${where}/${id}` }, `of ${id}`);
+  const where = { t: "trials", s: "sensitivity", o: "optimize", c: "race", v: null }[id[0]];
+  // A gate has no page of its own: its command says how it came out.
+  return where === null ? h("span", { class: "quiet" }, `of ${id}: rlclinic regress --resume ${id}`) : h("a", { href: `/${where ?? "trials"}/${id}` }, `of ${id}`);
 }
 
 function episodes(success) {

@@ -1,0 +1,151 @@
+"""What one server has noticed, told to the others at once.
+
+Through Redis, where one is named: what has changed, kept for a while, so that a browser whose connection broke misses nothing,
+whichever server it comes to next. Without Redis, where servers share an index in PostgreSQL, through NOTIFY: that something has changed.
+
+The index is the truth, and every server looks at it again and again, if less often while it hears from the others. A message saves the
+wait until the next look; one that gets lost costs that wait, and nothing else.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from rlclinic.errors import RlclinicError
+from rlclinic.runs.database import connections
+from rlclinic.runs.database.index import Changes, Index
+from rlclinic.serve.http.redis_link import RedisLink
+
+BLOCK_SECONDS: Final = 5.0
+RETRY_SECONDS: Final = 1.0
+MOST_KEPT: Final = 10_000
+"""Entries of the stream, about."""
+MOST_NAMED: Final = 2_000
+"""Runs and groups that one entry names; of more it says only that something has changed."""
+_STREAM: Final = "news"
+_log = logging.getLogger("rlclinic.http")
+
+
+class Message(NamedTuple):
+    """What a server has noticed."""
+
+    version: str
+    """Of the index."""
+    changes: Changes | None = None
+    """None: look for yourself."""
+    id: str | None = None
+    """Its place in what is kept; None: it is not kept."""
+
+
+Hear = Callable[[Message], None]
+
+
+class News:
+    """What this server hears from the others over one store, and tells them."""
+
+    def __init__(self, index: Index, link: RedisLink | None = None) -> None:
+        self._index, self._link = index, link
+        self._key = None if link is None else link.key(_STREAM)
+        self.heard = False
+        """Whether messages come now: then there is no need to look so often."""
+
+    def tell(self, version: str, changes: Changes) -> None:
+        """Tell the others what has changed. Through PostgreSQL the index itself has told them."""
+        if self._link is None or self._key is None:
+            return
+        few = sum(map(len, changes.values())) <= MOST_NAMED
+        self._link.add(self._key, {"version": version, "changes": json.dumps(changes) if few else ""}, MOST_KEPT)
+
+    async def run(self, hear: Hear) -> None:
+        """Pass messages on, until it is cancelled."""
+        if self._link is not None:
+            await self._hear_redis(self._link, hear)
+        elif self._index.schema is not None:
+            await self._hear_postgres(self._index.schema, hear)
+
+    async def replay(self, since: str) -> list[Message] | None:
+        """What was told after a message, oldest first; None where that is not known any more."""
+        if self._link is None or self._key is None:
+            return None
+        key = self._key
+
+        async def look(client: Any) -> list[Message] | None:
+            oldest = await client.xrange(key, count=1)
+            if not oldest or _order(oldest[0][0]) > _order(since):
+                return None
+            return [_read(id, fields) for id, fields in await client.xrange(key, min=f"({since}", count=MOST_KEPT)]
+
+        return await self._link.ask(look)
+
+    # ── Redis ──
+
+    async def _hear_redis(self, link: RedisLink, hear: Hear) -> None:
+        from redis.exceptions import RedisError
+
+        last: str | None = None
+        while True:
+            client: Any = link.open(seconds=BLOCK_SECONDS + 5.0)
+            try:
+                newest = await client.xrevrange(str(self._key), count=1)
+                top = newest[0][0] if newest else "0-0"
+                # Made anew since: nothing of it was heard.
+                last = top if last is None else "0-0" if _order(top) < _order(last) else last
+                while True:
+                    entries = await client.xread({str(self._key): last}, block=round(1000 * BLOCK_SECONDS), count=100)
+                    link.find_again()
+                    self.heard = True
+                    for _, found in entries or []:
+                        for last, fields in found:
+                            hear(_read(last, fields))
+            except (RedisError, OSError) as error:
+                self.heard = False
+                link.lose(error)
+            finally:
+                await _close(client)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    # ── PostgreSQL ──
+
+    async def _hear_postgres(self, channel: str, hear: Hear) -> None:
+        import psycopg
+
+        said = False
+        while True:
+            try:
+                connection = await connections.connect_listening(connections.url() or "")
+                async with connection:
+                    await connection.execute(f"LISTEN {channel}".encode())
+                    self.heard, said = True, False
+                    async for notice in connection.notifies():
+                        hear(Message(notice.payload))
+            except (psycopg.Error, OSError, RlclinicError) as error:
+                if not said:
+                    _log.warning("the database does not tell of changes (%s): they are looked for", type(error).__name__)
+                said = True
+            finally:
+                self.heard = False
+            await asyncio.sleep(RETRY_SECONDS)
+
+
+def _read(id: str, fields: dict[str, str]) -> Message:
+    try:
+        changes = json.loads(fields.get("changes") or "null")
+    except ValueError:
+        changes = None
+    fits = isinstance(changes, dict) and all(isinstance(part, dict) for part in changes.values())
+    return Message(fields.get("version", ""), changes if fits else None, id)
+
+
+def _order(id: str) -> tuple[int, int]:
+    """Where an entry of a stream stands: its milliseconds, and its number among those of the same one."""
+    first, _, second = id.partition("-")
+    return (int(first), int(second or 0)) if first.isdigit() and (second or "0").isdigit() else (0, 0)
+
+
+async def _close(client: Any) -> None:
+    try:
+        await client.aclose()
+    except Exception as error:  # noqa: BLE001 — it is broken, and given up
+        _log.debug("a connection to Redis was not closed: %s", type(error).__name__)

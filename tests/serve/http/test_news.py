@@ -1,0 +1,214 @@
+"""Servers that tell each other what has changed: by PostgreSQL, by Redis, and by looking for themselves while neither answers."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from rlclinic.errors import UsageError
+from rlclinic.runs.database import connections
+from rlclinic.runs.database import index as indexing
+from rlclinic.runs.database.index import Index
+from rlclinic.runs.record import Group
+from rlclinic.runs.store import Store
+from rlclinic.serve.http import redis_link
+from rlclinic.serve.http.feeds import Feeds
+from rlclinic.serve.http.news import Message, News
+from rlclinic.serve.http.redis_link import RedisLink
+from rlclinic.serve.http.security.access import FREE_FAILURES
+from rlclinic.serve.http.security.tokens import Tokens
+from rlclinic.serve.http.watch_store import StoreWatch
+from tests import redis_server
+from tests.ops.recorded import record_group
+from tests.redis_server import PASSWORD
+from tests.serve.http.processes import Server, wait_for
+
+Serve = Callable[..., TestClient]
+
+
+async def hear_once(news: News, act: Callable[[], Any]) -> list[Message]:
+    """What is heard after something was done."""
+    heard: list[Message] = []
+    task = asyncio.create_task(news.run(heard.append))
+    deadline = time.monotonic() + 20
+    while not news.heard:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+    await asyncio.to_thread(act)
+    while not heard:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return heard
+
+
+@pytest.mark.usefixtures("postgres")
+def test_an_index_in_postgresql_tells_every_server_when_it_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(indexing.VARIABLE, "shared")
+    store = Store(tmp_path / "runs")
+    one, other = Index(store), Index(store)
+    heard = asyncio.run(hear_once(News(other), lambda: (record_group(store.root), one.refresh())))
+    with other.connection() as connection:
+        assert [(message.version, message.changes) for message in heard] == [(str(other.version(connection)), None)]
+    one.close()
+    other.close()
+    connections.forget()
+
+
+def link_to(server: redis_server.Server, store: Store) -> RedisLink:
+    return RedisLink(server.url, connections.identify(store))
+
+
+def test_redis_passes_on_what_has_changed_and_another_store_hears_nothing(redis: redis_server.Server, tmp_path: Path) -> None:
+    store, strange = Store(tmp_path / "runs"), Store(tmp_path / "strange")
+    group = record_group(store.root)
+    index = Index(store)
+    watch = StoreWatch(index, 0.05, News(index, link_to(redis, store)))
+    elsewhere = Index(strange)
+    stranger = StoreWatch(elsewhere, 0.05, News(elsewhere, link_to(redis, strange)))
+
+    def act() -> None:
+        record_group(strange.root)
+        stranger.look(now=True)
+        watch.look(now=True)
+
+    (message,) = asyncio.run(hear_once(News(index, link_to(redis, store)), act))
+    assert message.changes == {"runs": {run.id: "finished" for run in group.runs}, "groups": {group.id: "finished"}}
+    assert message.id is not None
+    watch.close()
+    stranger.close()
+
+
+def test_a_browser_that_comes_back_to_another_server_misses_nothing(redis: redis_server.Server, tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    first = record_group(root)
+    with Server(root) as one, Server(root, said=tmp_path / "said") as other:
+        assert wait_for(lambda: other.ask("GET", "/api/v1/ready")[1]["redis"])
+        events = one.events("/api/v1/events")
+        reader = wait_for_group(events, lambda: record_group(root).id)
+        known, last = reader
+        # The connection is cut, and two more things happen meanwhile.
+        events.close()
+        second = record_group(root)
+        assert wait_for(lambda: second.id in {item["id"] for item in one.ask("GET", "/api/v1/groups")[1]["items"]})
+        Store(root).remove(first)
+        assert wait_for(lambda: first.id not in {item["id"] for item in one.ask("GET", "/api/v1/groups")[1]["items"]})
+        seen: dict[str, str] = {}
+        again = other.events("/api/v1/events", **{"last-event-id": last})
+        while not {second.id, first.id} <= seen.keys():
+            kind, data, _ = next(again)
+            assert kind == "changed"
+            seen |= data["groups"]
+        assert known not in seen
+        assert (seen[second.id], seen[first.id]) == ("finished", "gone")
+        again.close()
+        # What nobody knows any more is said.
+        assert next(other.events("/api/v1/events", **{"last-event-id": "5-0"}))[0] == "reload"
+        # Redis is killed: servers go on without it, and say so.
+        redis.kill()
+        assert wait_for(lambda: other.ask("GET", "/api/v1/ready")[1]["redis"] is False)
+        alone = other.events("/api/v1/events")
+        third, mark = wait_for_group(alone, lambda: record_group(root).id)
+        assert mark.startswith("v")
+        assert {third, second.id} <= {item["id"] for item in other.ask("GET", "/api/v1/groups")[1]["items"]}
+        # It comes back, empty.
+        redis.start()
+        assert wait_for(lambda: other.ask("GET", "/api/v1/ready")[1]["redis"] is True)
+        wait_for_group(alone, lambda: record_group(root).id)
+        alone.close()
+    said = (tmp_path / "said").read_text()
+    assert "does not answer" in said
+    assert "answers again" in said
+    assert PASSWORD not in said
+
+
+def wait_for_group(events: Any, make: Callable[[], str]) -> tuple[str, str]:
+    """Make a group; its id, and that of the event which told of it."""
+    import threading
+
+    made: list[str] = []
+    # The stream begins with its first line: only then is it known that what comes is told.
+    threading.Timer(1.0, lambda: made.append(make())).start()
+    for kind, data, id in events:
+        if kind == "changed" and made and made[0] in data["groups"]:
+            return made[0], str(id)
+    raise AssertionError("the stream ended")
+
+
+def test_wrong_tokens_and_floods_are_counted_by_all_servers_together(
+    redis: redis_server.Server, serve: Serve, root: Path, sick: Group
+) -> None:
+    Tokens(root / "@server" / "tokens.json").add("alice", "read", {})
+    one, other = (serve(require_token=True) for _ in range(2))
+    for number in range(FREE_FAILURES):
+        answered = (one, other)[number % 2].post("/api/v1/session", json={"token": f"rlc_{number}"})
+        assert answered.status_code == 401
+    assert {client.post("/api/v1/session", json={"token": "rlc_x"}).status_code for client in (one, other)} == {429}
+    codes = [client.get("/api/v1/health").status_code for _ in range(75) for client in (one, other)]
+    assert 80 <= codes.count(200) < 140
+    # Without Redis each counts for itself.
+    redis.kill()
+    alone = [client.get("/api/v1/health").status_code for _ in range(60) for client in (one, other)]
+    assert alone.count(200) == 120
+    redis.start()
+
+
+def test_what_is_in_redis_names_nobody_and_nothing_asked_for_becomes_a_command(redis: redis_server.Server, tmp_path: Path) -> None:
+    from redis import Redis
+
+    from rlclinic.serve.http.security.access import SharedPatience
+
+    odd = "203.0.113.7\r\nFLUSHALL\r\n'; redis.call('FLUSHALL') --\udcff"
+    link = link_to(redis, Store(tmp_path / "runs"))
+
+    async def ask() -> float:
+        patience = SharedPatience(link)
+        await patience.fail(odd)
+        waits = [await patience.wait_seconds(odd, (1.0, 2.0)) for _ in range(3)]
+        await link.close()
+        return waits[-1]
+
+    with Redis.from_url(redis.url) as client:
+        client.set("kept", "1")
+        assert 0.5 < asyncio.run(ask()) <= 1.0
+        assert client.get("kept") == b"1"
+        keys = [key.decode() for key in client.keys(f"{link.prefix}*")]
+        assert keys
+        assert not any("203" in key for key in keys)
+
+
+@pytest.mark.parametrize("url", ["http://x", "localhost:6379", f"postgresql://u:{PASSWORD}@h/d"])
+def test_what_is_no_redis_is_said_without_its_password(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(redis_link.VARIABLE, url)
+    with pytest.raises(UsageError, match="no URL of a Redis server") as caught:
+        redis_link.read_url()
+    assert PASSWORD not in str(caught.value)
+
+
+def test_an_option_takes_no_password() -> None:
+    with pytest.raises(UsageError, match="command lines") as caught:
+        redis_link.choose(f"redis://:{PASSWORD}@localhost/0")
+    assert PASSWORD not in str(caught.value)
+    assert redis_link.VARIABLE not in os.environ
+
+
+def test_a_client_of_one_server_is_told_to_ask_again_where_nobody_kept_what_it_missed(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    record_group(store.root)
+    index = Index(store)
+    watch = StoreWatch(index, 0.05)
+    watch.look(now=True)
+    feeds = Feeds(index, watch, 0.05)
+    mark = f"v{watch.version}"
+    assert asyncio.run(feeds.catch_up(mark)) == []
+    record_group(store.root)
+    watch.look(now=True)
+    assert asyncio.run(feeds.catch_up(mark)) is None
+    assert asyncio.run(feeds.catch_up("17-0")) is None
+    watch.close()
