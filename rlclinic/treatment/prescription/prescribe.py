@@ -77,7 +77,7 @@ def make_prescriptions(
     chosen = _distinct(scored)[:most]
     made = [_prescription(number, each, diagnosis, chart, known, effects, histories) for number, each in enumerate(chosen, 1)]
     if _most_learn(chart):
-        # What is held back comes last: nobody should use it because it stands first. Runs that learn nothing keep the likeliest cause first.
+        # What is held back comes last: nobody should use it because it stands first. Stuck runs keep the likeliest cause first.
         made.sort(key=lambda rx: rx.held_back is not None)
     return [rx.model_copy(update={"number": number}) for number, rx in enumerate(made, 1)]
 
