@@ -289,7 +289,7 @@ FACTS: Final = (
         lambda _: {
             "question": "I have a dataset of 100k expert demonstrations. Should I use offline RL or set up an online training loop?"
         },
-        lambda _, data: (data["guide"]["name"], any("trains online only" in text for text in data["guide"]["cannot"])),
+        lambda _, data: (data["guide"]["name"], data["guide"]["call"][0].startswith("advise_data")),
         lambda _: ("offline-or-online", True),
     ),
     Question(

@@ -4,12 +4,13 @@ import sys
 
 
 def main() -> None:
-    """Importing takes a moment, too: Ctrl-C then ends it without a traceback."""
+    """Importing takes a moment, and so does putting the commands together: Ctrl-C then ends it without a traceback, too."""
     try:
         from rlclinic.serve.cli import app
+
+        app.main()
     except KeyboardInterrupt:
         sys.exit(130)
-    app.main()
 
 
 if __name__ == "__main__":

@@ -20,3 +20,20 @@ main()
 def test_an_interrupt_while_importing_ends_without_a_traceback() -> None:
     ended = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+TOO_SOON = """
+import typer.main
+
+def interrupt(*rest):
+    raise KeyboardInterrupt
+
+typer.main.get_command = typer.main.get_group = interrupt
+from rlclinic.__main__ import main
+main()
+"""
+
+
+def test_an_interrupt_before_the_command_begins_ends_without_a_traceback() -> None:
+    ended = subprocess.run([sys.executable, "-c", TOO_SOON], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")

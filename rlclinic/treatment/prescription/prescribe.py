@@ -76,8 +76,9 @@ def make_prescriptions(
     scored = sorted(found, key=lambda each: (-_score(each, known, effects), each.place))
     chosen = _distinct(scored)[:most]
     made = [_prescription(number, each, diagnosis, chart, known, effects, histories) for number, each in enumerate(chosen, 1)]
-    # What is held back comes last: nobody should use it because it stands first.
-    made.sort(key=lambda rx: rx.held_back is not None)
+    if _most_learn(chart):
+        # What is held back comes last: nobody should use it because it stands first. Stuck runs keep the likeliest cause first.
+        made.sort(key=lambda rx: rx.held_back is not None)
     return [rx.model_copy(update={"number": number}) for number, rx in enumerate(made, 1)]
 
 
@@ -271,7 +272,7 @@ def _prescription(
         expected=expected,
         effect=effect_class(expected),
         risk=each.risk,
-        priority="low" if held_back is not None else _priority(each, diagnosis, known=expected is not None),
+        priority=_priority(each, diagnosis, known=expected is not None, held_back=held_back is not None, learning=_most_learn(chart)),
         held_back=held_back,
         foreign=frameworks.spell(each.changes, source, config) if each.changes else None,
     )
@@ -280,8 +281,8 @@ def _prescription(
 def _hold_back(each: Candidate, diagnosis: Diagnosis, chart: Chart) -> str | None:
     """Why a change should be tried before it is used; None where it need not.
 
-    Nobody has recorded what it does, nothing but a setting speaks for it, and the runs get better as they are: such a change may as well
-    make them worse.
+    Nobody has recorded what it does, and nothing but a setting speaks for it: such a change may as well make the runs worse. A short run of
+    a slow learner looks like one that is stuck, so a flat curve is no proof that the setting is to blame.
     """
     if diagnosis.causes[0].kind == "nothing wrong" != each.cause.kind:
         return "nothing is wrong with these runs that anybody has to mend: prove it before it is used"
@@ -290,10 +291,16 @@ def _hold_back(each: Candidate, diagnosis: Diagnosis, chart: Chart) -> str | Non
         return None if safe else "no trial of it is recorded, and nothing is wrong without it: prove it before it is used"
     rules = {finding.rule: finding for finding in diagnosis.findings}
     proofs = [proof for rule in each.cause.rules if rule in rules for proof in rules[rule].evidence]
-    learning = [case.standing not in ("stuck", "failed", "early", "unknown") for case in chart.cases]
-    if not proofs or not all(proof.series.startswith("config:") for proof in proofs) or 2 * sum(learning) < len(learning):
+    if not proofs or not all(proof.series.startswith("config:") for proof in proofs):
         return None
-    return "no trial of it is recorded, only a setting speaks for it, and the runs learn without it: prove it before it is used"
+    doubt = "the runs learn without it" if _most_learn(chart) else "nothing that was measured says that it is what holds the runs back"
+    return f"no trial of it is recorded, only a setting speaks for it, and {doubt}: prove it before it is used"
+
+
+def _most_learn(chart: Chart) -> bool:
+    """Whether at least half of the runs get better as they are."""
+    learning = [case.standing not in ("stuck", "failed", "early", "unknown") for case in chart.cases]
+    return 2 * sum(learning) >= len(learning)
 
 
 def _advice(each: Candidate) -> str:
@@ -321,13 +328,16 @@ def _evidence(cause: Cause, diagnosis: Diagnosis) -> tuple[str, ...]:
     return tuple(f"{rule}: {found[rule].text}" for rule in cause.rules if rule in found)[:3]
 
 
-def _priority(each: Candidate, diagnosis: Diagnosis, *, known: bool) -> Priority:
+def _priority(each: Candidate, diagnosis: Diagnosis, *, known: bool, held_back: bool, learning: bool) -> Priority:
     """critical: without it nothing is learned; high: a likely cause; medium: a second choice; low: it does well already.
 
-    A change of a setting of which nobody has recorded what it does (not `known`) is never critical.
+    A change of a setting of which nobody has recorded what it does (not `known`) is never critical; one that is held back is never high,
+    and low where the runs learn without it.
     """
-    if each.cause.kind == "nothing wrong" or diagnosis.verdict == "SOLVED":
+    if each.cause.kind == "nothing wrong" or diagnosis.verdict == "SOLVED" or diagnosis.causes[0].kind == "nothing wrong":
         return "low"
+    if held_back:
+        return "low" if learning or each.place > 0 else "medium"
     level = 0 if each.cause.severity.value == "high" and each.cause.probability >= 0.5 and diagnosis.verdict != "PARTLY SOLVED" else 1
     level += each.cause.probability < 0.3
     level = max(level, 1) if each.changes and not known else level

@@ -15,6 +15,8 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any, Final, Literal
 
+import numpy as np
+
 from rlclinic.config import yaml_text
 from rlclinic.ops.diagnose.ask import guides
 
@@ -22,9 +24,9 @@ FILE: Final = "words.yaml"
 EXAMPLES: Final = "examples.yaml"
 Kind = Literal["guide", "command", "rule", "metric", "setting"]
 
-LEAST_ALIKE: Final = 0.17
-"""Likeness (0 to about 1.5) below which nobody knows what is meant."""
-ALIKE: Final = 0.9
+LEAST_ALIKE: Final = 0.12
+"""How much must speak for a document (0 to about 1); below, nobody knows what is meant."""
+ALIKE: Final = 0.4
 """Likeness from which a question is one of those that are known, nearly word for word."""
 LEAST_FAMILIAR: Final = 0.5
 """Share of a question's words that must be known here; at or below, it is about something else."""
@@ -173,24 +175,35 @@ class _Index:
 
 
 class _Bank:
-    """Questions that are known to ask for something, as weighted features."""
+    """Questions that are known to ask for something, as weighted features, and what being like one of them speaks for.
+
+    That is fitted by ridge regression (one against all) of what is asked for on how much the known questions are alike: a word that
+    questions for several documents share speaks for none of them, however rare it is.
+    """
 
     def __init__(self, documents: dict[str, Document], questions: Sequence[tuple[str, str]]) -> None:
         self.documents = documents
-        self._names = [name for name, _ in questions]
+        self._names = sorted({name for name, _ in questions})
         read = [_features(text) for _, text in questions]
         known = Counter(feature for features in read for feature in features)
         self._rarity = {feature: math.log(1 + len(read) / (1 + n)) for feature, n in known.items()}
         self._strange = math.log(1 + len(read))
         self._where: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
-        together: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
         for place, features in enumerate(read):
             for feature, weight in self._weigh(features).items():
                 self._where[feature].append((place, weight))
-                together[self._names[place]][feature] += weight  # type: ignore[assignment]
-        self._centres = {name: (centre, math.sqrt(sum(each * each for each in centre.values()))) for name, centre in together.items()}
+        shared = [found for found in self._where.values() if len(found) > 1]
+        rows = np.zeros((len(read), len(shared)), dtype=np.float32)
+        for column, found in enumerate(shared):
+            for place, weight in found:
+                rows[place, column] = weight
+        # The dual form: there are fewer questions than features. Every question is as long as the blocks together.
+        alike = rows @ rows.T
+        np.fill_diagonal(alike, sum(BLOCKS.values()) * (1 + RIDGE))
+        wanted = np.array([[float(name == other) for other in self._names] for name, _ in questions], dtype=np.float32)
+        self._speaks = np.linalg.solve(alike, wanted)
         answered = [text for name, text in questions if name != UNKNOWN]
-        spelled = [str(each) for alike in read_words()["words"].values() for each in alike]
+        spelled = [str(each) for same in read_words()["words"].values() for each in same]
         self._words = {word for text in (*answered, *spelled) for word in _content(text)}
         self._by_piece: dict[str, set[str]] = defaultdict(set)
         for word in self._words:
@@ -208,22 +221,12 @@ class _Bank:
         }
 
     def compare(self, question: str) -> dict[str, float]:
-        """How much a question is like those of each document: the nearest, the next three, and all of them together."""
-        weights = self._weigh(_features(question))
-        likeness: dict[int, float] = defaultdict(float)
-        for feature, weight in weights.items():
+        """How much a question speaks for each document: about 0 for none, half or more for a question that is known word for word."""
+        likeness = np.zeros(len(self._speaks), dtype=np.float32)
+        for feature, weight in self._weigh(_features(question)).items():
             for place, other in self._where.get(feature, ()):
                 likeness[place] += weight * other
-        nearest: dict[str, list[float]] = defaultdict(list)
-        for place, value in likeness.items():
-            nearest[self._names[place]].append(value)
-        total = sum(BLOCKS.values())
-        scores = {}
-        for name, (centre, length) in self._centres.items():
-            values = [*sorted(nearest.get(name, ()), reverse=True), 0.0, 0.0, 0.0, 0.0]
-            shared = sum(weight * centre[feature] for feature, weight in weights.items() if feature in centre) / length
-            scores[name] = (values[0] + 0.35 * sum(values[1:4]) / 3 + 0.9 * shared) / total
-        return scores
+        return dict(zip(self._names, map(float, likeness @ self._speaks), strict=True))
 
     def familiarity(self, question: str) -> float:
         """Share of the words that are known here, or nearly so."""
@@ -236,6 +239,8 @@ class _Bank:
         return len(word) > 3 and any(n / (len(pieces | set(_pieces(other)))) >= 0.4 for other, n in shared.most_common(12))
 
 
+RIDGE: Final = 1.0
+"""How much the fit is held back, in lengths of a question; between 0.3 and 2 it makes no difference."""
 BLOCKS: Final = {"idea": 1.0, "stem": 1.0, "pair": 0.4, "piece": 0.7}
 """How much each kind of feature counts."""
 _LITTLE: Final = frozenset(
@@ -275,7 +280,7 @@ def _content(text: str) -> list[str]:
 
 def _pieces(word: str) -> list[str]:
     framed = f"^{word}$"
-    return [framed[place : place + size] for size in (3, 4) for place in range(len(framed) - size + 1)]
+    return [framed[place : place + 3] for place in range(len(framed) - 2)]
 
 
 @cache
