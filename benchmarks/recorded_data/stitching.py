@@ -3,9 +3,9 @@
 python -m benchmarks.recorded_data.stitching [--seeds 5]
 
 No recorded episode that begins where the policy begins (A) ends well: it leaves early for a small reward, or goes on and turns into the
-dead end. Episodes from B show the way from the middle to the goal. Putting both together is what values are for: IQL and CQL must always get
-there. Imitation does what was done most often, of the best tenth (all from B) nothing is known at A, and a Decision Transformer that is
-asked for the goal's return at A does what the best episodes from there did, which is to leave.
+dead end. Episodes from B show the way from the middle to the goal. Putting both together is what values are for: IQL and CQL must get
+there with every seed. Imitation does what was done most often; of the best fifth, all from B, nothing is known at A; and a Decision
+Transformer that is asked for the goal's return at A does what the best episodes from there did, which is to leave.
 """
 
 import shutil
