@@ -4,8 +4,9 @@ python -m benchmarks.recorded_data.faults [--procs 16] [--seeds 2]
 
 The rules were written on Pendulum and CartPole. Here are Acrobot-v1, MountainCar-v0, MountainCarContinuous-v0 and `Glide`, a small task
 of its own; each with a scripted expert, and data that is made of it with fixed seeds. Every fault is planted into one algorithm at a time;
-the same algorithms without a fault say how often there is an alarm. All that was planted counts, harmful or not. What was seen is
-recorded with the result: one look.
+the same algorithms without a fault say how often there is an alarm. As in the other corpora a fault counts where it hurts: no seed's last
+evaluation reaches the threshold. Two are wrong however the policy does, and always count: a mixture that is scored, a horizon that leaks.
+The share of all that was planted stands beside it. What was seen is recorded with the result: one look.
 """
 
 import json
@@ -145,6 +146,8 @@ class Cell:
 OFFLINE = ("run.max_env_steps=4000", "run.eval_every_env_steps=400", "run.eval_episodes=10", "algo.batch_size=128", "net.hidden=[64,64]")
 ASKING = ("algo.train_freq=100", "run.max_env_steps=1000", "run.eval_every_env_steps=200", "run.eval_episodes=10", "net.hidden=[64,64]")
 PLAYING = ("run.max_env_steps=12288", "run.eval_every_env_steps=2048", "run.eval_episodes=10", "net.hidden=[64,64]")
+SMALL = ("net.hidden=[]", "algo.width=32", "algo.layers=2", "algo.context=5", "algo.batch_size=32")
+"""A small Decision Transformer."""
 
 
 def list_cells(healthy: int) -> Iterator[Cell]:
@@ -157,7 +160,7 @@ def list_cells(healthy: int) -> Iterator[Cell]:
         bold = ("algo.bc_alpha=100000",) if task.box else ("algo.cql_alpha=0",)
         yield Cell(name, "td3_bc" if task.box else "cql", "offline-values-run-away", "expert", bold)
         yield Cell(name, "bc", "recorded-actions-by-heart", "few", ("net.hidden=[256,256]",))
-        yield Cell(name, "dt", "asked-for-more-than-the-data", "mixed", ("algo.target_return=2000", "net.hidden=[]", "algo.width=32"))
+        yield Cell(name, "dt", "asked-for-more-than-the-data", "mixed", (*SMALL, "algo.target_return=2000"))
         yield Cell(name, "dagger", "expert-drives", settings=("algo.beta=0.95",), expert=task.expert)
         yield Cell(name, "dagger", "labels-are-own-actions", expert=task.expert)
         yield Cell(name, "dagger", "old-rounds-dropped", settings=("algo.keep_rounds=1",), expert=task.expert)
@@ -223,33 +226,53 @@ def look(cell: Cell, home: Path, seeds: int, quick: bool) -> dict[str, Any]:
     return {"cell": vars(cell), "named": causes[0][0] if causes else "nothing", "causes": causes[:4], "verdict": verdict, "ends": ends}
 
 
+ALWAYS = ("mixture-scored", "horizon-leaks")
+"""Wrong however the policy does."""
+
+
+def hurts(seen: dict[str, Any]) -> bool:
+    """Whether a planted fault counts."""
+    threshold = TASKS[seen["cell"]["task"]].threshold
+    return seen["cell"]["cause"] in ALWAYS or all(end < threshold for end in seen["ends"])
+
+
 def to_rows(looks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Shares of faults that are named first, and of sound groups with an alarm at HIGH."""
     planted = [each for each in looks if each["cell"]["cause"] and "error" not in each]
     sound = [each for each in looks if not each["cell"]["cause"] and "error" not in each]
-    right = [each["named"] == each["cell"]["cause"] for each in planted]
     high = str(Severity.HIGH)
     alarms = [bool(each["causes"]) and each["causes"][0][1] == high and "fault" in each["causes"][0][2] for each in sound]
-    wrong = [
-        f"{each['cell']['task']}: {each['cell']['cause']} → {each['named']}" for each in planted if each["named"] != each["cell"]["cause"]
-    ]
     false = [
         f"{each['cell']['task']} {each['cell']['algorithm']}: {each['named']}" for each, alarm in zip(sound, alarms, strict=True) if alarm
     ]
     shared = {"unit": "%", "command": "python -m benchmarks.recorded_data.faults"}
     about = f"in {len(TASKS)} environments that no rule was fitted on"
-    named = {
-        "what": f"planted faults of recorded data and of imitation {about}, first cause ({len(planted)} groups)",
-        "value": 100 * float(np.mean(right)),
-        "better": "higher",
-        "bar": 80.0,
-        "stretch": 92.0,
-        "interval": [100 * each for each in wilson(sum(right), len(right))],
-        "note": "; ".join(wrong),
-    }
+
+    def named(groups: list[dict[str, Any]], which: str) -> dict[str, Any]:
+        right = [each["named"] == each["cell"]["cause"] for each in groups]
+        wrong = [
+            f"{each['cell']['task']}: {each['cell']['cause']} → {each['named']}"
+            for each, good in zip(groups, right, strict=True)
+            if not good
+        ]
+        interval = [100 * each for each in wilson(sum(right), len(right))]
+        what = f"planted faults of recorded data and of imitation {about}, {which}first cause ({len(groups)} groups)"
+        return {
+            "what": what,
+            "value": 100 * float(np.mean(right)),
+            "better": "higher",
+            "interval": interval,
+            "note": "; ".join(wrong),
+            **shared,
+        }
+
     what = f"alarms at HIGH without a fault {about} ({len(sound)} groups)"
     alarmed = {"what": what, "value": 100 * float(np.mean(alarms)), "better": "lower", "bar": 2.0, "stretch": 0.5, "note": "; ".join(false)}
-    return [named | shared, alarmed | shared]
+    return [
+        named([each for each in planted if hurts(each)], "") | {"bar": 80.0, "stretch": 92.0},
+        named(planted, "harmless ones among them, "),
+        alarmed | shared,
+    ]
 
 
 def main() -> None:

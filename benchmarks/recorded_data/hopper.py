@@ -1,9 +1,9 @@
 """Hopper-v5 from the replay of a SAC run: ours beside d3rlpy's on the same data, and then in the environment.
 
-python -m benchmarks.recorded_data.hopper --data FOLDER [--device cuda] [--seeds 3] [--steps 100000] [--peer FOLDER] [--within 500]
+python -m benchmarks.recorded_data.hopper --data FOLDER [--seeds 3] [--steps 100000] [--peer-python PYTHON] [--procs 2] [--device cuda]
 
-The data is what `rlclinic data collect --replay` wrote of a SAC run. All learn at once, each algorithm in a process of its own: BC, TD3+BC,
-IQL and CQL as one cohort of seeds; d3rlpy's IQL and CQL, one process a seed, where --peer names a folder that holds it; RLPD and Cal-QL,
+The data is what `rlclinic data collect --replay` wrote of a SAC run. Each algorithm learns in a process of its own, --procs at a time: BC,
+TD3+BC, IQL and CQL as one cohort of seeds; d3rlpy's IQL and CQL, one process a seed, where a Python that has it is named; RLPD and Cal-QL,
 which go on in the environment. Both sides: two layers of 256, batches of 256, observations scaled by the data, ten episodes every quarter
 of the budget; what counts is the last evaluation that both sides have reached within the time, never the best.
 --work keeps the runs and the notes; --collect makes the results of them.
@@ -59,6 +59,7 @@ for name in ("sklearn", "h5py"):
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
 import d3rlpy, gymnasium
 from d3rlpy.models.encoders import VectorEncoderFactory
+from d3rlpy.optimizers import AdamFactory, CosineAnnealingLRFactory
 from d3rlpy.preprocessing import ReturnBasedRewardScaler, StandardObservationScaler
 name, path, device, env_id = sys.argv[1:5]
 steps, seed, episodes = (int(each) for each in sys.argv[5:8])
@@ -76,6 +77,7 @@ def make(compiled):
         config = d3rlpy.algos.IQLConfig(
             value_encoder_factory=wide, actor_learning_rate=3e-4, critic_learning_rate=3e-4,
             weight_temp=3.0, max_weight=100.0, expectile=0.7,
+            actor_optim_factory=AdamFactory(lr_scheduler_factory=CosineAnnealingLRFactory(T_max=steps)),
             reward_scaler=ReturnBasedRewardScaler(multiplier=1000.0), compile_graph=compiled, **shared)
     else:
         config = d3rlpy.algos.CQLConfig(
@@ -127,38 +129,47 @@ def command(algorithm: str, seeds: int, args: argparse.Namespace, changes: list[
     ]
 
 
-def start(args: argparse.Namespace) -> dict[str, subprocess.Popen[bytes]]:
-    """Every job, begun."""
-    jobs: dict[str, subprocess.Popen[bytes]] = {}
+def plan(args: argparse.Namespace) -> dict[str, tuple[list[str], dict[str, str]]]:
+    """Every job: its command and environment. Ours and the peer's take turns."""
+    jobs: dict[str, tuple[list[str], dict[str, str]]] = {}
     own = provenance.child_environment(OMP_NUM_THREADS="1")
-
-    def begin(name: str, typed: list[str], environment: dict[str, str]) -> None:
-        home = args.work / name.replace(" ", "-")
-        home.mkdir(parents=True, exist_ok=True)
-        jobs[name] = subprocess.Popen(typed, cwd=home, env=environment, stdout=(home / "log").open("wb"), stderr=subprocess.STDOUT)
-
-    if args.peer is not None:
-        theirs = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": args.peer}
-        device = "cuda:0" if args.device == "cuda" else "cpu:0"
-        for seed in range(args.seeds):
-            for name in args.peers:
-                settings = (name, str(args.data.resolve()), device, ENV_ID, str(args.steps), str(seed), str(EPISODES))
-                begin(f"d3rlpy {name} {seed}", [args.peer_python or sys.executable, "-c", PEER, *settings], theirs)
     for name in args.only:
-        begin(name, command(name, args.seeds, args, OURS[name], args.steps, args.device), own)
+        jobs[name] = command(name, args.seeds, args, OURS[name], args.steps, args.device), own
+    if args.peer is not None or args.peer_python is not None:
+        theirs = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": args.peer or ""}
+        device = "cuda:0" if args.device == "cuda" else "cpu:0"
+        for name in args.peers:
+            for seed in range(args.seeds):
+                settings = (name, str(args.data.resolve()), device, ENV_ID, str(args.steps), str(seed), str(EPISODES))
+                jobs[f"d3rlpy {name} {seed}"] = [args.peer_python or sys.executable, "-c", PEER, *settings], theirs
     for name in args.online:
         for seed in range(args.seeds):
             typed = command(name, 1, args, ONLINE[name], args.online_steps or ONLINE_STEPS[name], "cpu")
             typed[typed.index("--seed") + 1] = str(seed)
-            begin(f"online {name} {seed}", typed, own | {"CUDA_VISIBLE_DEVICES": ""})
+            jobs[f"online {name} {seed}"] = typed, own | {"CUDA_VISIBLE_DEVICES": ""}
     return jobs
 
 
 def run(args: argparse.Namespace) -> None:
-    """All jobs until they end, or until the time is over."""
-    jobs, began = start(args), time.monotonic()
-    while any(job.poll() is None for job in jobs.values()) and time.monotonic() - began < args.within:
-        time.sleep(0.5)
+    """All jobs until they end, or until the time is over; what has ended before is not made again."""
+    waiting, jobs, began = plan(args), dict[str, subprocess.Popen[bytes]](), time.monotonic()
+    while time.monotonic() - began < args.within:
+        going = [job for job in jobs.values() if job.poll() is None]
+        if waiting and len(going) < args.procs:
+            name = next(iter(waiting))
+            typed, environment = waiting.pop(name)
+            home = args.work / name.replace(" ", "-")
+            if (home / "ended").exists():
+                continue
+            home.mkdir(parents=True, exist_ok=True)
+            jobs[name] = subprocess.Popen(typed, cwd=home, env=environment, stdout=(home / "log").open("wb"), stderr=subprocess.STDOUT)
+        elif not going:
+            break
+        else:
+            time.sleep(0.5)
+        for name, job in jobs.items():
+            if job.poll() == 0:
+                (args.work / name.replace(" ", "-") / "ended").touch()
     for name, job in jobs.items():
         late = job.poll() is None
         print(f"{name}: {'stopped' if late else job.returncode} after {time.monotonic() - began:.0f} s", flush=True)
@@ -273,6 +284,7 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))
     parser.add_argument("--peer", help="where d3rlpy and what it needs lie, as PYTHONPATH")
     parser.add_argument("--peer-python", help="another Python for it")
+    parser.add_argument("--procs", type=int, default=2, help="jobs at a time")
     parser.add_argument("--within", type=float, default=3_600.0, help="seconds after which everything is stopped")
     parser.add_argument("--sac", type=float, help="the final return of the SAC run that the data is of")
     parser.add_argument("--sac-steps", type=int, help="and its env steps")
@@ -293,9 +305,7 @@ def main() -> None:
     if args.lines:
         args.lines.write_text(json.dumps(noted, indent=1))
         return
-    origin = provenance.provenance(
-        "python -m benchmarks.recorded_data.hopper --data FOLDER --device cuda --peer FOLDER", {"d3rlpy": "2.8.1"}
-    )
+    origin = provenance.provenance("python -m benchmarks.recorded_data.hopper --data FOLDER --peer-python PYTHON", {"d3rlpy": "2.8.1"})
     print(provenance.write("hopper_recorded", noted["rows"], origin, args.quick))
 
 

@@ -14,7 +14,20 @@ from numpy.typing import NDArray
 from rlclinic.datasets.episodes import Dataset
 from rlclinic.datasets.quality import Quality
 
-__all__ = ["WAYS", "Cloning", "Lack", "Option", "Reason", "Situation", "Way", "find_lacks", "measure_returns", "rank"]
+__all__ = [
+    "WAYS",
+    "Cloning",
+    "Lack",
+    "Option",
+    "Reason",
+    "Situation",
+    "Suit",
+    "Way",
+    "find_lacks",
+    "judge_algorithms",
+    "measure_returns",
+    "rank",
+]
 
 Way = Literal["imitation", "offline", "hybrid", "online"]
 Grade = Literal["good", "medium", "poor"]
@@ -41,6 +54,8 @@ LABELLED_EPISODES: Final = 8
 WORKING_DAY: Final = 8.0
 """Hours of an expert."""
 NEAREST: Final = 5
+FEWEST_GOOD: Final = 10
+"""Good episodes without which imitating only those knows too few states."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +169,15 @@ class Option:
     reasons: tuple[Reason, ...]
     impossible: str | None
     """Why it cannot be gone at all."""
+
+
+@dataclass(frozen=True)
+class Suit:
+    """Whether an algorithm suits the data, and the number that says so."""
+
+    algorithm: str
+    suits: bool
+    why: str
 
 
 @dataclass(frozen=True)
@@ -344,3 +368,40 @@ def find_lacks(situation: Situation) -> list[Lack]:
             )
         )
     return lacks
+
+
+def judge_algorithms(situation: Situation, *, vectors: bool) -> list[Suit]:
+    """Which algorithms suit the data; vectors: of its actions. None does where it is damaged."""
+    quality = situation.quality
+    damage = next((finding for finding in quality.findings if finding.level == "error"), None)
+    names = ["bc", "bc with data.best", *(["td3_bc"] if vectors else []), "iql", "awac", "cql", "dt"]
+    if damage is not None:
+        return [Suit(name, False, f"the data is damaged: {damage.what}") for name in names]
+    return [Suit(name, *_judge(name, situation)) for name in names]
+
+
+def _judge(name: str, situation: Situation) -> tuple[bool, str]:
+    quality, spread = situation.quality, situation.quality.action_spread
+    said = "" if spread is None else f" (spread {spread:.2f})"
+    best = f"the best tenth returns {quality.return_top_tenth:.4g}, all of it {quality.return_mean:.4g}"
+    if situation.few:
+        return False, f"{quality.transitions:,} transitions in {quality.episodes:,} episodes are few"
+    if name == "bc":
+        if situation.aimless:
+            return False, f"nobody in it knows what to do{said}: a copy would not either"
+        if situation.mixed and situation.rewarded:
+            return False, f"good and bad episodes side by side (bimodality {situation.mixture:.2f}): a copy is neither"
+        if situation.grade == "medium":
+            return False, f"a copy would be as mediocre: {_describe_grade(situation)[0]}"
+        return True, f"one way to act in each state{said}" if situation.narrow else f"it copies what is done on the average{said}"
+    if not situation.rewarded:
+        return False, "rewards tell no episode from another"
+    if name in ("bc with data.best", "dt"):
+        if quality.episodes < 2 * FEWEST_GOOD:
+            return False, f"of {quality.episodes:,} episodes too few would be left"
+        return (True, best) if situation.mixed else (False, f"no kind of episode stands out: {best}")
+    if situation.narrow:
+        return False, f"one action in each state{said}: what else could have been done was not recorded"
+    if situation.aimless:
+        return (True, f"bad as it is, it covers much{said}") if name == "cql" else (False, f"nobody in it knows what to do{said}")
+    return True, f"different actions were tried in the same states{said}: rewards tell which were better"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlclinic.datasets.episodes import Dataset
 
-__all__ = ["Finding", "Quality", "Reference", "examine"]
+__all__ = ["Finding", "Quality", "Reference", "compare_coverage", "examine"]
 
 Floats = NDArray[np.float64]
 BLOCK: Final = 100_000
@@ -99,10 +99,11 @@ def examine(data: Dataset, reference: Reference | None = None, seed: int = 0) ->
     rows = np.sort(draw.choice(len(data), min(len(data), SAMPLE), replace=False))
     batch = data.transitions(rows)
     states = _flatten(batch.observations)
-    scaled = (states - stats.mean) / np.where(stats.std > 0, stats.std, 1.0)
-    unique, covered = _count_distinct(scaled, batch.actions, data, draw)
-    spread = _action_spread(scaled, batch.actions, data, draw)
-    bounds = _at_bounds(data, batch.actions)
+    finite = np.isfinite(states).all(1) & np.isfinite(_flatten(batch.actions)).all(1)
+    scaled, acted = ((states - stats.mean) / np.where(stats.std > 0, stats.std, 1.0))[finite], batch.actions[finite]
+    unique, covered = _count_distinct(scaled, acted, data, draw) if len(scaled) else (0.0, 0)
+    spread = _action_spread(scaled, acted, data, draw)
+    bounds = _at_bounds(data, acted) if len(scaled) else None
     duplicates = _duplicates(data)
     quality = (
         None
@@ -216,6 +217,31 @@ def _count_distinct(states: Floats, actions: NDArray[Any], data: Dataset, draw: 
     states_seen = len(np.unique(_hash(cells[0])))
     both = len(np.unique(_hash(np.concatenate([cells[0], acted], axis=1))))
     return both / len(states), states_seen
+
+
+def compare_coverage(data: Dataset, other: Dataset, seed: int = 0) -> float:
+    """SACo (Schweighofer et al. 2022): distinct state-actions of data, as a share of those in as many transitions of other data.
+
+    Bins reach over the other data's range, so that one number compares two sets; of more than four dimensions four random directions
+    are taken, the same of both.
+    """
+    draw = np.random.default_rng(seed)
+    size = min(len(data), len(other), SAMPLE)
+
+    def points(which: Dataset) -> Floats:
+        batch = which.transitions(np.sort(draw.choice(len(which), size, replace=False)))
+        return np.concatenate([_flatten(batch.observations), _actions(batch.actions, data)], axis=1)
+
+    own, reference = points(data), points(other)
+    low, high = np.nanmin(reference, 0), np.nanmax(reference, 0)
+    width = np.where(high > low, high - low, 1.0)
+    own, reference = (own - low) / width, (reference - low) / width
+    acted = _actions(np.asarray(data.actions[:1]), data).shape[1]
+    if own.shape[1] - acted > MOST_DIMENSIONS:
+        directions = draw.standard_normal((own.shape[1] - acted, MOST_DIMENSIONS)) / np.sqrt(own.shape[1] - acted)
+        own, reference = (np.concatenate([each[:, :-acted] @ directions, each[:, -acted:]], axis=1) for each in (own, reference))
+    found, wanted = (len(np.unique(_hash(np.floor(np.clip(each, -1.0, 2.0) * BINS).astype(np.int64)))) for each in (own, reference))
+    return found / wanted
 
 
 def _bin(values: Floats) -> NDArray[np.int64]:

@@ -34,8 +34,18 @@ def describe(report: DataReport) -> list[Block]:
         rows.append(("at bounds", f"{percent(report.at_bounds)} of the actions"))
     if report.trajectory_quality is not None:
         rows.append(("quality", f"{number(report.trajectory_quality, 2)} (0: as random, 1: as good)"))
+    if report.coverage_ratio is not None:
+        rows.append(("beside", f"{number(report.coverage_ratio, 2)} distinct state-actions for one of the other data (SACo)"))
     if report.zero_rewards > 0:
         rows.append(("zero reward", percent(report.zero_rewards)))
+    if not counts[0]:
+        for label, good in (("suits", True), ("not for", False)):
+            by_reason: dict[str, list[str]] = {}
+            for each in report.suits:
+                if each.suits == good:
+                    by_reason.setdefault(each.why, []).append(each.algorithm)
+            rows += [(label, f"{', '.join(names)}: {why}") for why, names in by_reason.items()]
+        rows += [("collect", what) for what in report.collect]
     cards = [
         Card(finding.level, finding.name, [("what", finding.what), ("do", finding.do)], tone=TONES[finding.level])
         for finding in report.findings

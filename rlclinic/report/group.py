@@ -421,13 +421,19 @@ def _one_point(report: GroupReport) -> Rows:
     return Rows([("curve", f"there is none of one evaluation: {often} makes twenty")])
 
 
+BY_USER = ("interrupted", "asked to stop")
+"""Why a run stopped that its user knows."""
+
+
 def _failures(report: GroupReport) -> Rows:
-    """Why seeds failed: each reason once, with the runs that gave it."""
-    reasons: dict[str, list[str]] = {}
+    """Why seeds failed, or stopped by themselves: each reason once, with the runs that gave it."""
+    reasons: dict[tuple[str, str], list[str]] = {}
     for seed in report.seeds:
         if seed.state in ("failed", "crashed"):
-            reasons.setdefault(seed.reason or "no reason was recorded", []).append(seed.run)
-    return Rows([("failed", f"{listed(runs, 4)}: {reason}") for reason, runs in reasons.items()])
+            reasons.setdefault(("failed", seed.reason or "no reason was recorded"), []).append(seed.run)
+        elif seed.state == "stopped" and seed.reason and seed.reason not in BY_USER:
+            reasons.setdefault(("stopped", seed.reason), []).append(seed.run)
+    return Rows([(how, f"{listed(runs, 4)}: {reason}") for (how, reason), runs in reasons.items()])
 
 
 def _next(report: GroupReport, again: bool = False) -> Commands:

@@ -447,6 +447,14 @@ class RewardBalanceReport(Result):
     """What says how much each weight matters to success."""
 
 
+class DataSuit(ResultPart):
+    """Whether an algorithm suits the data."""
+
+    algorithm: str
+    suits: bool
+    why: str
+
+
 class DataReport(Result):
     """What is in recorded data, and what is wrong with it."""
 
@@ -481,7 +489,13 @@ class DataReport(Result):
     """0: as good as random; 1: as the good policy."""
     duplicates: int
     """Episodes that are there twice."""
+    coverage_ratio: float | None = None
+    """SACo: distinct state-actions for one of the data beside it; None: none was named."""
     findings: list[DataFinding]
+    suits: list[DataSuit] = []
+    """The algorithms that learn from data, and whether this is for them."""
+    collect: list[str] = []
+    """What to collect instead, where no algorithm suits."""
 
 
 class DataReason(ResultPart):

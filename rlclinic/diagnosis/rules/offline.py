@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
+
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN, OFFLINE, ONLINE, SWITCH_DIP, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import advice, cause, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
+from rlclinic.diagnosis.signals import measures
 
 OF_VALUES: Final = ("td3_bc", "iql", "awac", "cql", "cal_ql")
 OF_WEIGHTS: Final = ("iql", "awac")
@@ -15,7 +18,21 @@ BIAS, EARNED = sentinel("q_bias"), sentinel("data_value")
 HELD_OUT, LEARNED = sentinel("loss_held_out"), sentinel("loss_data")
 BEFORE, LOWEST, REGAINED = sentinel("switch_return"), sentinel("switch_lowest"), sentinel("switch_regained_at")
 ASKED, HIGHEST, ABOVE = sentinel("target_return"), sentinel("data_return_max"), sentinel("target_above_data")
+DATA_RETURN, DISTANCE, GAIN = sentinel("data_return_mean"), sentinel("policy_distance"), sentinel("q_policy_gain")
+REWARD, GAP, MULTIPLIER = sentinel("reward_mean"), "train/metrics/cql_gap", "train/hp/cql_multiplier"
+ACTOR_LOSS: Final = "train/loss/actor"
+"""Of vectors: choices have no actor."""
 CAPPED, EFFECTIVE = "train/metrics/weight_capped", "train/metrics/weight_ess"
+
+
+LEFT: Final = {
+    EVAL_RETURN: -1000.0,
+    DATA_RETURN: -400.0,
+    GAIN: 5.0,
+    sentinel("random_return"): -1200.0,
+    sentinel("random_return_std"): 280.0,
+}
+"""A policy that earns less than its data."""
 
 
 def falls_short(case: Case) -> bool:
@@ -26,11 +43,29 @@ def falls_short(case: Case) -> bool:
     return len(judged) >= 3 and judged.last < judged.first + 0.5 * (judged.top - judged.first)
 
 
+def penalty_share(case: Case) -> float:
+    """How far CQL's penalty lifts the value of a recorded action, as a share of what the data earned; 0 where nothing is known.
+
+    Where the loss is lowest, that value lies above its target by cql_alpha times the share of the soft maximum that other actions have. Of
+    choices that is 1 - exp(-gap); of vectors, where one recorded action is next to nothing of the integral, 1.
+    """
+    gap, multiplier = case.signal(GAP).share(0.5), case.signal(MULTIPLIER).share(0.5)
+    earned, paid = case.signal(EARNED), case.signal(REWARD)
+    cost = multiplier.median if len(multiplier) else case.number("cql_alpha")
+    horizon = 1.0 / max(1.0 - (case.number("gamma") or 0.99), 1e-3)
+    level = abs(earned.median) if len(earned) else abs(paid.median) * horizon if len(paid) else 0.0
+    if not len(gap) or cost is None or level <= 0:
+        return 0.0
+    others = 1.0 if case.has(ACTOR_LOSS) else 1.0 - float(np.exp(-max(gap.median, 0.0)))
+    return cost * others / level
+
+
 cause(
     "offline-values-run-away",
-    "values of recorded actions lie far above what they earned: actions that nobody tried are overvalued",
+    "actions that nobody tried are overvalued: values rise above what the data earned, or the policy goes where the data says nothing",
     "fault of settings",
     doses=["closer-to-the-data", "third-of-the-rate"],
+    explains="OFF106",
     advice="check that terminal states, and only those, have no future in the target",
 )
 
@@ -43,7 +78,12 @@ cause(
     cites=["kumar2020cql", "fujimoto2021td3bc"],
     causes=["offline-values-run-away"],
     bad=lambda: cases.recorded({BIAS: lambda share: 20.0 + 400.0 * share, EARNED: -80.0}),
-    good=[lambda: cases.recorded(), lambda: cases.recorded({BIAS: 20.0, EARNED: -80.0})],
+    good=[
+        lambda: cases.recorded(),
+        lambda: cases.recorded({BIAS: 20.0, EARNED: -80.0}),
+        # A reward of -1 a step: values fall from 0 to where they belong.
+        lambda: cases.recorded({BIAS: lambda share: 100.0 - 20.0 * share, EARNED: -100.0}),
+    ],
 )
 def values_far_above_what_the_data_earned(case: Case) -> Iterator[Finding]:
     """Values of recorded actions are far above the returns that really followed them.
@@ -56,12 +96,15 @@ def values_far_above_what_the_data_earned(case: Case) -> Iterator[Finding]:
     Data far worse than what can be learned from it: values of the better policy are really higher. Two or three times the data's own
     level is no such case.
     """
-    bias, earned = case.learning(BIAS).share(0.4), case.signal(EARNED)
+    whole, earned = case.learning(BIAS), case.signal(EARNED)
+    bias = whole.share(0.4)
     if len(bias) < 2 or not len(earned):
         return
     level = max(abs(earned.median), 1e-6)
+    # Of a task that costs, values begin above what the data earned, at 0, and fall: they have only not arrived yet.
+    arriving = bias.share(0.5).median < 0.98 * whole.share(0.0, 0.2).median and bias.median < 2.0 * level
     strength = grade(bias.median / level, 0.8, 2.0)
-    if strength <= 0:
+    if strength <= 0 or arriving or penalty_share(case) > 0.3:
         return
     text = f"values lie {say(bias.median)} above the returns that came, which are about {say(earned.median)}"
     fix = advice("stay closer to the data: a smaller bc_alpha, a larger cql_alpha, a lower expectile", "> 30 %")
@@ -69,11 +112,57 @@ def values_far_above_what_the_data_earned(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
+@rule(
+    "OFF109",
+    severity=Severity.HIGH,
+    algos=["td3_bc", "cql", "cal_ql"],
+    needs=[DISTANCE, DATA_RETURN, EVAL_RETURN],
+    cites=["kumar2020cql", "fujimoto2021td3bc"],
+    causes=["offline-values-run-away"],
+    bad=lambda: cases.recorded({**LEFT, DISTANCE: 0.7}, algo="td3_bc"),
+    good=[
+        lambda: cases.recorded(algo="td3_bc"),
+        # It does what the data did, and is no good either: that is not for having left it.
+        lambda: cases.recorded({**LEFT, DISTANCE: 0.1}, algo="td3_bc"),
+        # Data at random: a good policy does something else in most states.
+        lambda: cases.recorded({**LEFT, DISTANCE: 0.7, EVAL_RETURN: -150.0}, algo="td3_bc"),
+        lambda: cases.recorded({**LEFT, DISTANCE: 0.7, DATA_RETURN: -1150.0}, algo="td3_bc"),
+    ],
+)
+def the_policy_leaves_the_data(case: Case) -> Iterator[Finding]:
+    """The policy does something else than was recorded in most states, and earns less than those who recorded.
+
+    ## Why it hurts
+    What nobody tried has a value only by guess, and a policy that seeks the largest value seeks the largest error. No return has to
+    be known to see it: the data's policy earned more, and this one has left it.
+
+    ## When it is fine
+    Data of a random policy, which can be left in any direction; and while a policy is better than its data.
+    """
+    distance, gain, judged = case.signal(DISTANCE).share(0.5), case.signal(GAIN).share(0.5), case.signal(EVAL_RETURN).share(0.6)
+    recorded, chance, acts = case.signal(DATA_RETURN), measures.random_return(case), case.signal(ONLINE)
+    if not len(distance) or not len(judged) or not len(recorded) or chance is None or (len(acts) and acts.last > 0):
+        return
+    above_chance = recorded.last - chance[0]
+    if above_chance < max(chance[1], 0.02 * abs(recorded.last)) or not falls_short(case) or (len(gain) and gain.median < 0):
+        return
+    short = (recorded.last - judged.median) / above_chance
+    strength = min(grade(distance.median, 0.25, 0.45), grade(short, 0.2, 0.6))
+    if strength <= 0 or penalty_share(case) > 0.3:
+        return
+    apart = f"its actions are {say(distance.median)} from the recorded ones"
+    text = f"it earns {say(judged.median)} where the data has {say(recorded.last)}, and {apart}"
+    fix = advice("stay closer to the data: a smaller bc_alpha, a larger cql_alpha", "> 30 %")
+    proof = evidence(DISTANCE, text, *case.span, distance=distance.median, short=short)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
 cause(
     "too-conservative",
-    "values sink far below what the data earned: the penalty outweighs the rewards",
+    "the penalty outweighs the rewards: values of recorded actions say little about what they earn",
     "fault of settings",
     doses=["smaller-penalty"],
+    explains="OFF101 OFF106 OFF109",
 )
 
 
@@ -81,31 +170,40 @@ cause(
     "OFF102",
     severity=Severity.HIGH,
     algos=["cql", "cal_ql"],
-    needs=[BIAS, EARNED],
+    needs=[(BIAS, GAP)],
     cites=["kumar2020cql"],
     causes=["too-conservative"],
     bad=lambda: cases.recorded({BIAS: lambda share: -20.0 - 500.0 * share, EARNED: -80.0}, algo="cql"),
-    good=[lambda: cases.recorded(algo="cql"), lambda: cases.recorded({BIAS: -40.0, EARNED: -80.0}, algo="cql")],
+    good=[
+        lambda: cases.recorded(algo="cql"),
+        lambda: cases.recorded({BIAS: -40.0, EARNED: -80.0}, algo="cql"),
+        lambda: cases.recorded({GAP: 0.7, MULTIPLIER: 5.0}, algo="cql"),
+        lambda: cases.recorded({GAP: 0.7, MULTIPLIER: 200.0}, algo="cql", threshold=-2000.0),
+    ],
 )
 def values_far_below_what_the_data_earned(case: Case) -> Iterator[Finding]:
-    """CQL's values of recorded actions are far below the returns that really followed them.
+    """CQL's values of recorded actions are far below the returns that really followed them, or its penalty is as large as those.
 
     ## Why it hurts
     The penalty is in units of value, the reward in its own: with small rewards the same cql_alpha decides everything. The order of
-    actions drowns in it, and the first steps online would have to learn all values anew.
+    actions drowns in it, and the first steps online would have to learn all values anew. Of choices the values need not sink: what was
+    recorded is then preferred because it was recorded, and the policy copies its data.
 
     ## When it is fine
     A little below is what CQL promises: a lower bound.
     """
     bias, earned = case.learning(BIAS).share(0.4), case.signal(EARNED)
-    if len(bias) < 2 or not len(earned):
-        return
-    strength = grade(-bias.median / max(abs(earned.median), 1e-6), 1.5, 4.0)
+    sunk = grade(-bias.median / max(abs(earned.median), 1e-6), 1.5, 4.0) if len(bias) >= 2 and len(earned) else 0.0
+    weighs = grade(penalty_share(case), 0.3, 0.8)
+    strength = max(sunk, weighs)
     if strength <= 0 or not falls_short(case):
         return
-    text = f"values lie {say(-bias.median)} below the returns that came, which are about {say(earned.median)}"
+    if sunk >= weighs:
+        text = f"values lie {say(-bias.median)} below the returns that came, which are about {say(earned.median)}"
+    else:
+        text = f"the penalty moves the value of a recorded action by {percent(penalty_share(case))} of what the data earned"
     fix = advice("a smaller algo.cql_alpha, or algo.cql_lagrange=true with a threshold in units of return", "> 30 %")
-    yield Finding(strength=strength, text=text, evidence=(evidence(BIAS, text, *case.span, bias=bias.median),), remedies=(fix,))
+    yield Finding(strength=strength, text=text, evidence=(evidence(BIAS if sunk >= weighs else GAP, text, *case.span),), remedies=(fix,))
 
 
 cause(
@@ -113,6 +211,7 @@ cause(
     "weights of imitation are at their cap: good and very good actions count alike",
     "fault of settings",
     doses=["flatter-weights"],
+    explains="OFF106",
 )
 
 
@@ -150,6 +249,7 @@ cause(
     "all recorded actions weigh the same: this is behaviour cloning",
     "fault of settings",
     doses=["steeper-weights"],
+    explains="OFF106",
 )
 
 
@@ -191,6 +291,7 @@ cause(
     "recorded actions are learned by heart: held-out episodes are fitted far worse",
     "fault of settings",
     doses=["shorter-training"],
+    explains="OFF106",
     advice="collect more episodes; data with some noise teaches more than data of a perfect expert",
 )
 

@@ -3,11 +3,12 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from rlclinic.datasets import Dataset, quality
+from rlclinic.datasets import Dataset, advice, quality
+from rlclinic.datasets.advice import Situation
 from rlclinic.datasets.formats import find, read
 from rlclinic.errors import UsageError
 from rlclinic.ops.data.requests import CheckRequest
-from rlclinic.report.models import DataFinding, DataReport
+from rlclinic.report.models import DataFinding, DataReport, DataSuit
 
 
 def check(request: CheckRequest) -> DataReport:
@@ -18,17 +19,51 @@ def check(request: CheckRequest) -> DataReport:
     reference = quality.Reference(given[0], given[1]) if given[0] is not None and given[1] is not None else None
     path = find(request.data)
     data = read(path)
-    return describe(path, data, quality.examine(data, reference, request.seed))
+    found = quality.examine(data, reference, request.seed)
+    return describe(path, data, found, _situation(data, found, reference), _coverage(data, request))
 
 
-def describe(path: Path, data: Dataset, found: quality.Quality) -> DataReport:
-    """What was found, with where the data comes from."""
+def _coverage(data: Dataset, request: CheckRequest) -> float | None:
+    """How many distinct state-actions there are for one of the other data's."""
+    if request.beside is None:
+        return None
+    other = read(find(request.beside))
+    spaces = [(each.observations.shape[1:], each.action_space.kind, each.action_space.n, each.actions.shape[1:]) for each in (data, other)]
+    if spaces[0] != spaces[1]:
+        raise UsageError(
+            f"{request.beside} has {other.observation_space} and {other.action_space}, the data {data.observation_space} and "
+            f"{data.action_space}.\n  Data of two tasks have no coverage to compare"
+        )
+    return quality.compare_coverage(data, other, request.seed)
+
+
+def _situation(data: Dataset, found: quality.Quality, reference: quality.Reference | None) -> Situation:
+    """What the data alone says; no simulator, nobody to ask."""
+    damaged = any(finding.level == "error" for finding in found.findings)
+    mixture, start = (None, None) if damaged else advice.measure_returns(data)
+    if reference is None:
+        return Situation(found, mixture=mixture, start_explains=start)
+    share = float((data.returns >= reference.good).mean())
+    known = {"good_return": reference.good, "good_share": share, "random_return": reference.random}
+    return Situation(found, mixture=mixture, start_explains=start, **known)
+
+
+def describe(
+    path: Path, data: Dataset, found: quality.Quality, situation: Situation | None = None, coverage: float | None = None
+) -> DataReport:
+    """What was found, with where the data comes from; situation: also which algorithms it suits."""
+    vectors = data.action_space.kind != "discrete"
+    judged = [] if situation is None else advice.judge_algorithms(situation, vectors=vectors)
+    lacks = advice.find_lacks(situation) if situation is not None and judged and not any(each.suits for each in judged) else []
     return DataReport(
         data=str(path),
         source=data.source,
         env=data.env_id,
         observations=str(data.observation_space),
         actions=str(data.action_space),
+        coverage_ratio=coverage,
         findings=[DataFinding(**asdict(finding)) for finding in found.findings],
+        suits=[DataSuit(**asdict(each)) for each in judged],
+        collect=[f"{lack.collect}: {lack.what}" for lack in lacks],
         **{name: value for name, value in asdict(found).items() if name != "findings"},
     )

@@ -43,6 +43,8 @@ class CheckRequest(Request):
     """Return of a policy that acts at random, to measure the data's quality by."""
     good_return: Annotated[float | None, Http()] = None
     """Return of a good policy."""
+    beside: Annotated[str | None, DATA_HTTP] = None
+    """Other data of the same task, such as the replay of a run: how many distinct state-actions there are for one of its."""
     seed: Annotated[int, Http(ge=0)] = Field(0, ge=0)
     """Of the samples that are looked at closely."""
 

@@ -78,7 +78,7 @@ def plan_training(request: TrainRequest) -> TrainPlan:
 
 
 def check_data(config: Config) -> None:
-    """UsageError where an algorithm that learns from recorded data has none; NotFound where it is not there."""
+    """UsageError where an algorithm that learns from recorded data has none; NotFound where it is not there, or what is wrong with it."""
     if not (config.offline or config.algo.name in ADVERSARIAL):
         return
     if config.data is None or not config.data.path:
@@ -88,7 +88,9 @@ def check_data(config: Config) -> None:
             "\n  Collect some: ",
             Action("data collect", "RUN", episodes=100, noise=0.3),
         )
-    datasets.formats.find(config.data.path)
+    path = datasets.formats.find(config.data.path)
+    if (path / datasets.folder.ABOUT).exists():  # it stays on disk: opening it costs nothing, and a damaged one need not cost a run
+        datasets.folder.read(path)
 
 
 def _code_of(expert: str) -> list[str]:

@@ -26,8 +26,8 @@ OF_VALUES: Final = (
 )  # fmt: skip
 NOW_AND_THEN: Final = (
     "obs_abs_max", "obs_std_min", "obs_std_worst", "obs_mean_abs_max", "reward_mean", "reward_std", "reward_min", "reward_max",
-    "reward_nonzero", "reward_trained_std", "terminated_share", "policy_distance", "loss_data", "loss_held_out", "dormant_actor",
-    "rank_actor", "saturated_actor", "activation_norm_actor",
+    "reward_nonzero", "reward_trained_std", "terminated_share", "data_return_mean", "policy_distance", "loss_data", "loss_held_out",
+    "dormant_actor", "rank_actor", "saturated_actor", "activation_norm_actor",
 )  # fmt: skip
 OF_CRITICS: Final = ("q_bias", "q_policy_gain", "data_value", "dormant_critic", "rank_critic", "saturated_critic", "activation_norm_critic")
 OF_RETURNS: Final = ("target_return", "data_return_max", "target_above_data")
@@ -108,6 +108,7 @@ def _data(data: Recorded, rows: Tensor, probe: Batch) -> dict[str, Tensor]:
         "reward_nonzero": (raw != 0).float().mean(1),
         "reward_trained_std": normalize.deviation(probe.reward),
         "terminated_share": (probe.discount == 0).float().mean(1),
+        "data_return_mean": torch.full_like(raw[:, 0], float(data.episode_returns.mean())),
     }
 
 

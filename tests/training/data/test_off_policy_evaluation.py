@@ -7,6 +7,7 @@ import pytest
 
 from rlclinic.datasets import Episode, Space, folder
 from rlclinic.runs.record import Run
+from rlclinic.stats import importance_sampling
 from rlclinic.training.data import off_policy_evaluation
 from rlclinic.training.policy import Policy
 from tests.training.cohorts import train
@@ -63,3 +64,55 @@ def test_a_policy_that_does_what_was_never_done_is_refused(run: Run, tmp_path: P
     assert found.untried > 0.3
     assert "wis" in found.refused
     assert "episodes are left" in found.refused["wis"]
+
+
+def follow(path: Path, share: float, steps: int = 20, episodes: int = 30, noise: float = 0.0) -> str:
+    """Observations at random, actions that are a share of the first number; one is paid for coming close to all of it.
+
+    noise: that share of the actions is drawn at random.
+    """
+    draw, made = np.random.default_rng(1), []
+    for _ in range(episodes):
+        obs = draw.uniform(-1, 1, (steps + 1, 3)).astype(np.float32)
+        action = np.where(draw.random(steps) < noise, draw.uniform(-1, 1, steps), share * obs[:-1, 0]).astype(np.float32)
+        made.append(Episode(obs, 2 * action[:, None], (-np.square(action - obs[:-1, 0])).astype(np.float32), False, True))
+    folder.write(path, iter(made), Space("box", (3,)), Space("box", (1,), low=(-2.0,), high=(2.0,)), source="made up")
+    return str(path)
+
+
+def test_policies_are_ranked_as_their_true_returns_are(tmp_path: Path) -> None:
+    """Six of them, by data that none of them made; what each earns is known, as no action changes what comes."""
+    data, states = follow(tmp_path / "medium", 0.5, noise=0.7), np.random.default_rng(2).uniform(-1, 1, (400, 3)).astype(np.float32)
+    true, said = [], []
+    for index, share in enumerate((-0.9, -0.4, 0.0, 0.3, 0.6, 0.9)):
+        shown = follow(tmp_path / f"shown-{index}", share)
+        settings = make_config("bc", algo={"gamma": 0.8, "batch_size": 64}, data={"path": shown}, net={"hidden": [16]})
+        run = train(tmp_path / f"runs-{index}", [settings])[0]
+        policy = Policy(run.config, run.checkpoint("@last").path)
+        acted = np.array([policy.act(obs) for obs in states]).reshape(-1) / 2
+        true.append(-np.square(acted - states[:, 0]).mean() / 0.2)
+        estimate = off_policy_evaluation.evaluate(policy, data, 150).estimates["fqe"]
+        said.append(estimate.value)
+        assert estimate.low < estimate.value < estimate.high
+    ranks = [np.argsort(np.argsort(values)) for values in (true, said)]
+    assert np.corrcoef(ranks)[0, 1] >= 0.8
+    assert said == pytest.approx(true, abs=0.25 * float(np.ptp(true)))
+
+
+def test_weighted_sampling_counts_what_is_left_and_refuses_fewer_than_ten_episodes(run: Run, tmp_path: Path) -> None:
+    """The longer an episode, the fewer are left after weighing: of one step nearly all, of 200 hardly any."""
+    policy, kept = Policy(run.config, run.checkpoint("@last").path), {}
+    for steps in (1, 200):
+        draw = np.random.default_rng(0)
+        made = [
+            Episode(
+                draw.normal(size=(steps + 1, 4)).astype(np.float32), draw.integers(0, 2, steps), np.ones(steps, np.float32), True, False
+            )
+            for _ in range(40)
+        ]
+        folder.write(tmp_path / str(steps), iter(made), Space("box", (4,)), Space("discrete", n=2), source="made up")
+        kept[steps] = off_policy_evaluation.evaluate(policy, str(tmp_path / str(steps)), 20)
+    assert importance_sampling.FEWEST == 10
+    assert 10 <= kept[1].estimates["wis"].effective <= 40
+    assert "wis" not in kept[200].estimates
+    assert "episodes are left after weighing; 10 are needed" in kept[200].refused["wis"]
