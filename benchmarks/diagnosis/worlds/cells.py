@@ -26,7 +26,7 @@ SMALL: Final = {"fit": 0.1, "held_out": 0.22, "reserve": 0.14, "second": 0.22, "
 """Share of worlds in which faults are planted that need a program of their own."""
 DRAWS: Final = {"third": 4}
 """Worlds of a family, where they are not all."""
-MOST: Final = {"fourth": 3, "fifth": 2}
+MOST: Final = {"fourth": 3, "fifth": 3}
 """Worlds of a family at most: the first ones that are learned."""
 
 
@@ -99,7 +99,7 @@ def _single(task: WorldTask, measured: dict[str, Any], part: str) -> Iterator[Wo
             continue
         chosen = fitting[int(planted.draw(task.id, cause) * len(fitting))]
         for cell in _cell(task, (chosen,), measured, part):
-            alone = shape_key(cell.config) != _base_shape(task.id) or cell.env.shape() != 0
+            alone = shape_key(cell.config) != _base_shape(task.id) or cell.env.shape() != EnvFault().shape()
             environment = cause in planted.ENVIRONMENT_CAUSES
             share = (1.5 if environment else 1) * small if alone else 1.0 if environment else 0.5
             if planted.draw(cause, task.id, "planted") < share:
