@@ -167,7 +167,7 @@ class Faulty:
             self._clock.steps += self.n_envs
         step = self._env.step(self._taken(action))
         fresh = (step.terminated | step.truncated).unsqueeze(-1)
-        self._first = torch.where(fresh, step.obs, self._first)
+        first, self._first = self._first, torch.where(fresh, step.obs, self._first)
         true_next, true_obs = step.next_obs, step.obs
         if self._any["obs_late"]:
             late = self._number("obs_late", true_obs).unsqueeze(-1)
@@ -179,9 +179,11 @@ class Faulty:
         if self._any["limit_terminal"]:
             wrong = truncated & (self._number("limit_terminal", step.reward) > 0)
             terminated, truncated = terminated | wrong, truncated & ~wrong
+        # Within an episode both are one reading: a sensor is read once, and an episode's end shows nothing of the next one.
+        next_seen = self._seen(true_next, first)
         return step._replace(
-            next_obs=self._seen(true_next, self._first),
-            obs=self._seen(true_obs, self._first),
+            next_obs=next_seen,
+            obs=torch.where(fresh, self._seen(true_obs, self._first), next_seen),
             reward=self._paid(self._timed(step), action),
             terminated=terminated,
             truncated=truncated,
