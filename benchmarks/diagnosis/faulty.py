@@ -72,10 +72,12 @@ class EnvFault:
     """Training environments are good: evaluation differs."""
     bound: float = 0.0
     """The action box is [-bound, bound] and mapped to the true one; 0: untouched. Equal for all members of a cohort."""
+    eval_limit: int = 0
+    """The time limit of evaluation, where it is another than that of training; 0: the same. Equal for all members of a cohort."""
 
-    def shape(self) -> float:
+    def shape(self) -> tuple[float, int]:
         """What must be equal in a cohort."""
-        return self.bound
+        return self.bound, self.eval_limit
 
 
 class Clock:
@@ -165,7 +167,7 @@ class Faulty:
             self._clock.steps += self.n_envs
         step = self._env.step(self._taken(action))
         fresh = (step.terminated | step.truncated).unsqueeze(-1)
-        self._first = torch.where(fresh, step.obs, self._first)
+        first, self._first = self._first, torch.where(fresh, step.obs, self._first)
         true_next, true_obs = step.next_obs, step.obs
         if self._any["obs_late"]:
             late = self._number("obs_late", true_obs).unsqueeze(-1)
@@ -177,9 +179,11 @@ class Faulty:
         if self._any["limit_terminal"]:
             wrong = truncated & (self._number("limit_terminal", step.reward) > 0)
             terminated, truncated = terminated | wrong, truncated & ~wrong
+        # Within an episode both are one reading: a sensor is read once, and an episode's end shows nothing of the next one.
+        next_seen = self._seen(true_next, first)
         return step._replace(
-            next_obs=self._seen(true_next, self._first),
-            obs=self._seen(true_obs, self._first),
+            next_obs=next_seen,
+            obs=torch.where(fresh, self._seen(true_obs, self._first), next_seen),
             reward=self._paid(self._timed(step), action),
             terminated=terminated,
             truncated=truncated,
@@ -311,6 +315,8 @@ def planted(faults: Sequence[EnvFault]) -> Iterator[None]:
     def make(config: Any, seeds: list[int], n_envs: int, device: str = "cpu", evaluation: bool = False, factory: Any = None) -> Any:
         # The fault lies in the environment: frames are stacked, rewards and actions rescaled around it.
         inner = config.model_copy(update={"frame_stack": 1, "time_in_obs": False, "reward_scale": 1.0, "wrappers": ()})
+        if evaluation and faults[0].eval_limit:
+            inner = inner.model_copy(update={"max_episode_steps": faults[0].eval_limit})
         made: Any = Faulty(make_good(inner, seeds, n_envs, device, evaluation, factory), measured[: len(seeds)], clock, evaluation)
         for wrapper in config.wrappers:
             made = RescaledActions(made, **wrapper.kwargs)

@@ -259,7 +259,7 @@ def recorded(found: dict[str, Any]) -> list[dict[str, Any]]:
     made = []
     for what, value in found.items():
         of_world = what.removeprefix("worlds, ")
-        for each in ("first", "second", "third", "fourth"):
+        for each in ("first", "second", "third", "fourth", "fifth"):
             of_world = of_world.removeprefix(f"{each} look").lstrip(",: ")
         bar, stretch = WORLD_BARS.get(of_world, (None, None)) if what.startswith("worlds, ") else BARS.get(what, (None, None))
         lower = "alarm" in what or "calibration error" in what or "names a fault" in what or "confidently wrong" in what
@@ -287,9 +287,9 @@ def main() -> None:
     found |= fresh("first look", first_look.load("first"))
     found |= fresh("first look, mended since", seen("first", corpus.load(corpus.OFF_POLICY_FRESH)))
     found |= fresh("second look", first_look.load("second")) | fresh("third look", first_look.load("third"))
-    for part, name in (("held_out", "first look"), ("second", "second look"), ("third", "third look"), ("fourth", "fourth look")):
+    for part, name in zip(look.LOOKS, ("first", "second", "third", "fourth", "fifth"), strict=True):
         if look.file(part).exists():
-            found |= look.rows(look.load(part), name)
+            found |= look.rows(look.load(part), f"{name} look")
     if not wanted.no_baselines:
         found |= {f"{name}, {what}": value for name, values in compared(groups).items() for what, value in values.items()}
     for name, value in found.items():

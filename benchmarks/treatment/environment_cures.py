@@ -2,7 +2,8 @@
 
 A fault is planted in worlds, the group is trained and diagnosed, and its first prescription that a trial can try and that is not held
 back is trained with fresh seeds, the fault still in the environment, beside the sick settings, the clean environment, and the wrapper
-that undoes the fault (`undo`, for whoever knows it), all with the same seeds. Returns are compared in the true unit of the reward.
+that undoes the fault (`undo`, for whoever knows it), all with the same seeds. Returns are compared in the true unit of the reward,
+and where a time limit is what is wrong, of episodes as long as the world's own: a short episode's return is not a long one's.
 Restored and harmful are those of benchmarks.treatment.cured. Which causes count as undoable was written down before any was tried;
 whether the wrapper that is known to be right undoes it in a world is measured, and reported beside.
 """
@@ -119,16 +120,20 @@ def arms_of(cell: cells.WorldCell) -> dict[str, cells.WorldCell]:
     threshold = learnable.load()[cell.task.id]["threshold"]
     made = {
         "sick": cell,
-        "control": _rename(replace(cell, seeds=FRESH), "control"),
+        "control": _arm(cell, "control"),
         "clean": replace(cell, config=cell.task.config, faults=healthy, seeds=FRESH, threshold=threshold),
     }
     if (changes := undo(cell)) is not None:
-        made["undone"] = _rename(replace(cell, seeds=FRESH, config=patch(cell.config, changes)), "undone")
+        made["undone"] = _arm(cell, "undone", changes)
     return made
 
 
-def _rename(cell: cells.WorldCell, label: str) -> cells.WorldCell:
-    return replace(cell, faults=(replace(cell.faults[0], label=f"{cell.faults[0].label} {label}"),))
+def _arm(cell: cells.WorldCell, label: str, changes: dict[str, Any] | None = None) -> cells.WorldCell:
+    """The fault with fresh seeds and other settings; evaluated as long as the world's own episodes are."""
+    own, fault = cell.task.config.spec.max_episode_steps or 0, cell.faults[0]
+    env = replace(fault.env, eval_limit=0 if cell.config.env.max_episode_steps in (None, own) else own)
+    config = patch(cell.config, changes) if changes else cell.config
+    return replace(cell, seeds=FRESH, config=config, faults=(replace(fault, label=f"{fault.label} {label}", env=env),))
 
 
 def judge(cell: cells.WorldCell, arms: dict[str, cells.WorldCell], trained: dict[str, list[History]]) -> dict[str, Any]:
@@ -174,7 +179,7 @@ def main() -> None:
         named[cell.id] = _, changes = prescribe(cell, trained[cell.id])
         if changes:
             mine = arms[cell.id]
-            arm = _rename(replace(cell, seeds=FRESH, config=patch(cell.config, changes)), "rx1")
+            arm = _arm(cell, "rx1", changes)
             mine["rx1"] = mine["undone"] if "undone" in mine and arm.config == mine["undone"].config else arm
     trained |= train(
         [arms[cell.id]["rx1"] for cell in chosen if "rx1" in arms[cell.id] and arms[cell.id]["rx1"].id not in trained],

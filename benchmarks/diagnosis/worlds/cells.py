@@ -19,14 +19,14 @@ from rlclinic.config.overrides import set_values
 from rlclinic.errors import ConfigError
 
 SPLITS: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("split.json").read_text("utf-8"))
-HEALTHY: Final = {"fit": 8, "held_out": 38, "reserve": 20, "second": 28, "third": 16, "fourth": 30}
+HEALTHY: Final = {"fit": 8, "held_out": 38, "reserve": 20, "second": 28, "third": 16, "fourth": 30, "fifth": 26}
 """Healthy and odd-but-healthy groups of each world."""
-SEEDS: Final = {"fit": 0, "held_out": 300, "reserve": 600, "second": 900, "third": 1200, "fourth": 1500}
-SMALL: Final = {"fit": 0.1, "held_out": 0.22, "reserve": 0.14, "second": 0.22, "third": 0.1, "fourth": 0.1}
+SEEDS: Final = {"fit": 0, "held_out": 300, "reserve": 600, "second": 900, "third": 1200, "fourth": 1500, "fifth": 1800}
+SMALL: Final = {"fit": 0.1, "held_out": 0.22, "reserve": 0.14, "second": 0.22, "third": 0.1, "fourth": 0.1, "fifth": 0.06}
 """Share of worlds in which faults are planted that need a program of their own."""
 DRAWS: Final = {"third": 4}
 """Worlds of a family, where they are not all."""
-MOST: Final = {"fourth": 3}
+MOST: Final = {"fourth": 3, "fifth": 3}
 """Worlds of a family at most: the first ones that are learned."""
 
 
@@ -60,7 +60,7 @@ class WorldCell(Cell):
 
 
 def part_of(name: str) -> str:
-    """fit, held_out, reserve, second, third or fourth."""
+    """fit, held_out, reserve, second, third, fourth or fifth."""
     family = families.world(name).family
     return next(part for part in SEEDS if family in SPLITS[part])
 
@@ -99,7 +99,7 @@ def _single(task: WorldTask, measured: dict[str, Any], part: str) -> Iterator[Wo
             continue
         chosen = fitting[int(planted.draw(task.id, cause) * len(fitting))]
         for cell in _cell(task, (chosen,), measured, part):
-            alone = shape_key(cell.config) != _base_shape(task.id) or cell.env.shape() != 0
+            alone = shape_key(cell.config) != _base_shape(task.id) or cell.env.shape() != EnvFault().shape()
             environment = cause in planted.ENVIRONMENT_CAUSES
             share = (1.5 if environment else 1) * small if alone else 1.0 if environment else 0.5
             if planted.draw(cause, task.id, "planted") < share:

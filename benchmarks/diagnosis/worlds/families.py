@@ -1036,12 +1036,228 @@ def rowing(d: Draw) -> World:
     )  # fmt: skip
 
 
+# ── families of the fifth look ──
+
+
+def magnet(d: Draw) -> World:
+    """An iron ball under a magnet that pulls the harder the nearer it is: it has to hang at a height that is shown."""
+    continuous = d.continuous
+    pull, drag, pace = d.between(1.4, 2.0), d.between(0.0, 0.1), d.between(0.12, 0.18)
+    alive, sharp, lost = d.between(0.1, 0.5), d.between(3.0, 8.0), d.between(0.5, 2.0)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 0.5 + 0.3 * u[0], 0.2 * u[1] - 0.1, 0.4 + 0.5 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        current = 0.5 * (_push(continuous, action, 3) + 1.0)
+        speed = s[1] + pace * (1.0 - pull * current / (s[0] + 0.3) ** 2 - drag * s[1])
+        gap = s[0] + pace * speed
+        gone = (gap < 0.05) | (gap > 1.6)
+        terms = {"alive": alive + 0.0 * gap, "near": xp.exp(-sharp * (gap - s[2]) ** 2), "lost": -lost * gone}
+        return Moved((xp.clip(gap, 0.0, 2.0), speed, s[2]), terms, gone)
+
+    return _world(
+        "magnet", d, continuous=continuous, choices=3, limit=d.whole(80, 140), noise=3, chance=False, start=start, step=step,
+        observe=lambda xp, s: (2.0 * s[0] - 1.2, s[1], 2.0 * s[2] - 1.2), obs_size=3, gamma=0.97,
+    )  # fmt: skip
+
+
+def crawler(d: Draw) -> World:
+    """A body with one arm and one foot: only a round of four kinds of move in the right order brings it on."""
+    stride, back, toil, slip = d.between(0.5, 1.5), d.between(0.5, 1.0), d.between(0.0, 0.05), d.between(0.0, 0.1)
+    reach = d.whole(2, 3)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return xp.floor((reach + 1.0) * u[0]), xp.floor(2.0 * u[1]), 0.0 * u[0]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        arm = xp.clip(s[0] + 1.0 * (action == 0) - 1.0 * (action == 1), 0.0, float(reach))
+        foot = xp.clip(s[1] + 1.0 * (action == 2) - 1.0 * (action == 3), 0.0, 1.0)
+        holds = 1.0 * (s[1] > 0.5) * (chance > slip)
+        moved = holds * (s[0] - arm) * xp.where(arm < s[0], 1.0 + 0.0 * arm, back + 0.0 * arm)
+        return Moved((arm, foot, moved), {"way": stride * moved, "toil": -toil + 0.0 * arm}, arm > 1e9)
+
+    return _world(
+        "crawler", d, continuous=False, choices=4, limit=d.whole(40, 80), noise=2, chance=True, start=start, step=step,
+        observe=lambda xp, s: (2.0 * s[0] / reach - 1.0, 2.0 * s[1] - 1.0, s[2]), obs_size=3, gamma=0.95,
+    )  # fmt: skip
+
+
+def slalom(d: Draw) -> World:
+    """A skier who has to pass gates, each somewhere else than the one before; beside the slope the run is over."""
+    continuous = d.continuous
+    edge, glide, apart, slope = d.between(0.2, 0.35), d.between(0.6, 0.8), d.whole(5, 8), d.between(2.0, 2.6)
+    passed, missed, pace = d.between(1.0, 3.0), d.between(0.5, 1.5), d.between(0.0, 0.1)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 2.0 * u[0] - 1.0, 0.0 * u[0], 2.4 * u[1] - 1.2, apart + 0.0 * u[0]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        speed = glide * s[1] + edge * _push(continuous, action, 3)
+        place, left = s[0] + speed, s[3] - 1.0
+        at, off = left < 0.5, abs(place) > slope
+        terms = {
+            "gates": at * (passed - missed * 2.0 * abs(place - s[2])),
+            "pace": pace + 0.0 * place,
+            "off": -passed * off,
+        }
+        gate = xp.where(at, 2.4 * chance - 1.2, s[2] + 0.0 * chance)
+        return Moved((place, speed, gate, xp.where(at, apart + 0.0 * left, left)), terms, off)
+
+    return _world(
+        "slalom", d, continuous=continuous, choices=3, limit=d.whole(60, 100), noise=2, chance=True, start=start, step=step,
+        observe=lambda xp, s: (s[0], 2.0 * s[1], s[2], 2.0 * s[3] / apart - 1.0), obs_size=4, gamma=0.96,
+    )  # fmt: skip
+
+
+def reactor(d: Draw) -> World:
+    """A vessel in which a reaction heats itself: cooled too little it runs away, too much and it goes out."""
+    continuous = d.continuous
+    feed, rate, heat, cool = d.between(0.15, 0.25), d.between(0.1, 0.16), d.between(1.2, 1.8), d.between(0.3, 0.5)
+    pay, away, burst = d.between(0.2, 0.6), d.between(0.5, 1.0), d.between(3.0, 6.0)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 0.3 + 0.5 * u[0], 0.2 + 0.8 * u[1], 0.4 + 0.8 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        valve = 0.5 * (_push(continuous, action, 4) + 1.0)
+        reacts = rate * s[0] * xp.exp(xp.clip(1.6 * s[1], -2.0, 4.0))
+        stuff = xp.clip(s[0] + feed * (1.0 - s[0]) - reacts, 0.0, 1.0)
+        warmth = s[1] - feed * s[1] + heat * reacts - cool * valve * (s[1] + 0.2)
+        bursts = warmth > 2.2
+        terms = {"wanted": -away * abs(warmth - s[2]), "made": pay * reacts * 4.0, "burst": -burst * bursts}
+        return Moved((stuff, xp.clip(warmth, -1.0, 3.0), s[2]), terms, bursts)
+
+    return _world(
+        "reactor", d, continuous=continuous, choices=4, limit=d.whole(50, 90), noise=3, chance=False, start=start, step=step,
+        observe=lambda xp, s: (2.0 * s[0] - 1.0, s[1] - 0.8, s[2] - 0.8), obs_size=3, gamma=0.95,
+    )  # fmt: skip
+
+
+def deadline(d: Draw) -> World:
+    """Three jobs on a desk, each with work left and time left, and each worth something else; one can be worked on at a time."""
+    worth = (d.between(0.5, 1.0), d.between(1.0, 2.0), d.between(2.0, 4.0))
+    late, longest, slack = d.between(0.2, 1.0), d.whole(2, 3), d.whole(4, 6)
+    swap = d.between(0.0, 0.1)
+
+    def fresh(xp: Any, u: Any) -> tuple[Any, Any]:
+        work = 1.0 + xp.floor(longest * u)
+        spare = 9.7 * u - xp.floor(9.7 * u)
+        return work, work + xp.floor(slack * spare)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return (*(part for each in u for part in fresh(xp, each)), 0.0 * u[0])
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        paid, fined, state = 0.0 * chance, 0.0 * chance, []
+        for place in range(3):
+            work, left = s[2 * place] - 1.0 * (action == place), s[2 * place + 1] - 1.0
+            done = work < 0.5
+            missed = (left < 0.5) & (work >= 0.5)
+            paid, fined = paid + worth[place] * done, fined + late * worth[place] * missed
+            drawn = (place + 1) * 3.3 * chance
+            new = fresh(xp, drawn - xp.floor(drawn))
+            over = done | missed
+            state += [xp.where(over, new[0], work), xp.where(over, new[1], left)]
+        terms = {"done": paid, "late": -fined, "swaps": -swap * (action != s[6])}
+        return Moved((*state, action + 0.0 * chance), terms, paid > 1e9)
+
+    return _world(
+        "deadline", d, continuous=False, choices=3, limit=d.whole(40, 80), noise=3, chance=True, start=start, step=step,
+        observe=lambda xp, s: (*(0.3 * each - 1.0 for each in s[:6]), s[6] - 1.0), obs_size=7, gamma=0.92,
+    )  # fmt: skip
+
+
+def plow(d: Draw) -> World:
+    """A ring road on which snow falls, here more than there; the plow clears where it stands."""
+    parts, falls, heavy = d.whole(5, 6), d.between(0.1, 0.2), d.between(0.2, 0.5)
+    clears, drives = d.between(0.6, 1.0), d.between(0.0, 0.05)
+    fall = [falls * (0.4 + 0.3 * (place % 3)) for place in range(parts)]
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return (*(1.2 * each for each in u[:parts]), xp.floor(parts * u[parts]))
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        place = (s[parts] + action - 1.0) % parts
+        burst = xp.floor(parts * chance)
+        snow = [
+            xp.clip((s[number] + fall[number] + heavy * (burst == number)) * (1.0 - clears * (place == number)), 0.0, 3.0)
+            for number in range(parts)
+        ]
+        return Moved((*snow, place), {"snow": -sum(snow) / parts, "drive": -drives * (action != 1)}, place > 1e9)
+
+    def observe(xp: Any, s: State) -> Sequence[Any]:
+        angle = 6.2832 / parts * s[parts]
+        return (*(each - 1.0 for each in s[:parts]), xp.sin(angle), xp.cos(angle))
+
+    return _world(
+        "plow", d, continuous=False, choices=3, limit=d.whole(40, 80), noise=parts + 1, chance=True, start=start, step=step,
+        observe=observe, obs_size=parts + 2, gamma=0.93,
+    )  # fmt: skip
+
+
+def swing(d: Draw) -> World:
+    """A child on a swing who stands up and squats: done at the right moments it swings higher, at the wrong ones it comes to rest."""
+    continuous = d.continuous
+    gravity, short, rub, wish = d.between(0.8, 1.2), d.between(0.15, 0.25), d.between(0.0, 0.02), d.between(0.8, 1.3)
+    effort, pay = d.between(0.0, 0.03), d.between(0.5, 1.5)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 1.2 * u[0] - 0.6, 0.4 * u[1] - 0.2, 1.0 + 0.0 * u[0]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        length = 1.0 - short * _push(continuous, action, 3)
+        # Angular momentum is kept while the length changes: that is where the energy comes from.
+        spin = s[1] * (s[2] / length) ** 2 * (1.0 - rub) - 0.3 * gravity / length * xp.sin(s[0])
+        spin = xp.clip(spin, -2.5, 2.5)
+        angle = s[0] + 0.3 * spin
+        over = abs(angle) > 2.6
+        height = 1.0 - xp.cos(angle) + 0.5 * spin**2 / gravity
+        terms = {
+            "height": -pay * abs(height - wish),
+            "effort": -effort * abs(length - s[2]) / short,
+            "over": -5.0 * pay * over,
+        }
+        return Moved((angle, spin, length), terms, over)
+
+    return _world(
+        "swing", d, continuous=continuous, choices=3, limit=d.whole(80, 140), noise=2, chance=False, start=start, step=step,
+        observe=lambda xp, s: (xp.sin(s[0]), xp.cos(s[0]), s[1], (s[2] - 1.0) / short), obs_size=4, gamma=0.97,
+    )  # fmt: skip
+
+
+def congestion(d: Draw) -> World:
+    """A sender on a line whose capacity wanders: too slow wastes it, too fast fills the buffer, and a full buffer drops."""
+    continuous = d.continuous
+    quicker, wander, buffer = d.between(0.12, 0.25), d.between(0.1, 0.25), d.between(1.0, 2.0)
+    pays, waits, drops = d.between(0.8, 1.5), d.between(0.2, 0.6), d.between(1.0, 3.0)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 0.4 + 0.8 * u[0], buffer * 0.6 * u[1], 0.5 + 0.8 * u[2], 0.5 + 0.0 * u[0]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        sends = xp.clip(s[0] + quicker * _push(continuous, action, 3), 0.0, 2.0)
+        room = xp.clip(s[2] + wander * (2.0 * chance - 1.0), 0.3, 1.6)
+        waiting = s[1] + sends
+        out = xp.minimum(waiting, room)
+        left = waiting - out
+        lost = xp.clip(left - buffer, 0.0, 9.0)
+        left = left - lost
+        terms = {"sent": pays * out, "waits": -waits * left, "dropped": -drops * lost}
+        return Moved((sends, left, room, out), terms, left > 1e9)
+
+    return _world(
+        "congestion", d, continuous=continuous, choices=3, limit=d.whole(50, 90), noise=3, chance=True, start=start, step=step,
+        observe=lambda xp, s: (s[0] - 1.0, 2.0 * s[1] / buffer - 1.0, s[2] - 1.0, s[3] - 1.0), obs_size=4, gamma=0.95,
+    )  # fmt: skip
+
+
 FAMILIES: Final[dict[str, Callable[[Draw], World]]] = {
     made.__name__: made
     for made in (
         point, chain, pendulum, cart, queue, thermostat, grid, tracker, inventory, pursuit, lander, tank, harvest, crane, battery,
         steering, dosing, traffic, lift, beam, mixer, archer, patrol, rocket, ferry, fishery, radio, sailing, press, orbit,
-        market, juggler, garden, glider, epidemic, drummer, rowing,
+        market, juggler, garden, glider, epidemic, drummer, rowing, magnet, crawler, slalom, reactor, deadline, plow, swing, congestion,
     )
 }  # fmt: skip
 
