@@ -26,7 +26,8 @@ FAMILIES: Final = {
     "ENV": ("env.spaces", "env.behaviour", "env.scales", "env.transitions"),
     "COD": (
         "code.episodes", "code.storage", "code.policy", "code.losses", "code.updates", "code.targets", "code.exploration", "code.actors",
-        "code.q_networks", "code.shapes", "code.evaluation", "code.vectors", "code.seeds", "code.tasks",
+        "code.q_networks", "code.shapes", "code.evaluation", "code.vectors", "code.seeds", "code.tasks", "code.wrappers",
+        "code.libraries",
     ),
 }  # fmt: skip
 """Modules by the first letters of their checks' ids. Rules about runs have ENV ids too, from ENV601 on."""

@@ -690,7 +690,10 @@ def episode_never_ends(script: Script) -> Iterator[Spot]:
             else []
         )
         if ending and all(_never(script, each.elts[2]) and _never(script, each.elts[3]) for each in ending if isinstance(each, ast.Tuple)):
-            yield Spot(step or owner, f"{owner.name}.step never ends an episode, and nothing sets a time limit")
+            ended = ending[0].elts[2] if isinstance(ending[0], ast.Tuple) else ending[0]
+            latest = script.latest(ended.id, ended) if isinstance(ended, ast.Name) else None
+            where = latest.statement if latest is not None else ending[0]
+            yield Spot(where, f"{owner.name}.step never ends an episode, and nothing sets a time limit")
 
 
 def _never(script: Script, node: ast.AST) -> bool:

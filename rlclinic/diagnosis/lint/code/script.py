@@ -338,6 +338,13 @@ class Script:
             return _computed(node.op, self.constant(node.left, depth), self.constant(node.right, depth))
         if isinstance(node, ast.Call) and self.called(node) in ("int", "float") and node.args:
             return self.constant(node.args[0], depth)
+        if isinstance(node, ast.Call) and self.last(node) in ("get", "getenv") and "env" in ast.unparse(node.func) and len(node.args) == 2:
+            default = node.args[1]
+            if isinstance(default, ast.Constant) and isinstance(default.value, str):
+                return float(default.value) if default.value.replace(".", "", 1).isdigit() else None
+            return self.constant(default, depth)
+        if isinstance(node, ast.IfExp) and "argv" in ast.unparse(node.test):
+            return self.constant(node.orelse if "argv" in ast.unparse(node.body) else node.body, depth)
         if isinstance(node, ast.Name) and depth > 0:
             assigned = self.anywhere(node.id, node)
             if len(assigned) != 1:

@@ -34,10 +34,13 @@ UNHEARD = {
         "train_freq": (1, 1e5, "hardly anything is learned"),
         "exploration_final_eps": (0.0, 0.3, "a large share of the actions stays random to the end"),
         "exploration_fraction": (0.005, 1.0, "nothing is explored"),
+        "target_update_interval": (1, 200_000, "the target network stands still"),
     },
     "both": {"gamma": (0.8, 0.99999, "only the next few rewards count, or returns have no bound")},
 }
 """Least and greatest values that tuned settings stay far inside of, and what happens beyond."""
+LEAST_STEPS = 16
+"""Steps below which a rollout is the one that is too short, not the minibatch too large."""
 OFF_POLICY = frozenset({"DQN", "QRDQN", "SAC", "TD3", "DDPG", "TQC", "CrossQ"})
 
 
@@ -198,7 +201,9 @@ def batch_does_not_divide_rollout(script: Script) -> Iterator[Spot]:
             text = (
                 f"{n_steps:g} steps x {envs:g} envs = {n_steps * envs:g} transitions, in minibatches of {rows:g}: the last one has {rest:g}"
             )
-            yield Spot(call, text + (", whose deviation is NaN" if rest == 1 else ""))
+            short = n_steps * envs < rows and n_steps < LEAST_STEPS
+            place = keyword(call, "n_steps" if short else "batch_size") or call
+            yield Spot(place, text + (", whose deviation is NaN" if rest == 1 else ""))
 
 
 @check("COD802", Severity.MEDIUM, ["schulman2016nuts"])

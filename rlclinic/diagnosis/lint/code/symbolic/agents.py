@@ -9,7 +9,7 @@ from typing import Final
 from rlclinic.diagnosis.lint.code import vectors, words
 from rlclinic.diagnosis.lint.code.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import formulas
-from rlclinic.diagnosis.lint.code.symbolic.execution import Closure, Execution, Symbol, Value
+from rlclinic.diagnosis.lint.code.symbolic.execution import Closure, Execution, Symbol, Table, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import called, execution
 
 ALGORITHMS: Final = frozenset({"PPO", "A2C", "DQN", "SAC", "TD3", "DDPG", "TQC", "QRDQN", "TRPO", "RecurrentPPO", "MaskablePPO"})
@@ -39,12 +39,19 @@ def models(run: Execution) -> list[Symbol]:
     return [each for each in run.calls if each.op == "call" and called(each) in ALGORITHMS]
 
 
+def is_agent(value: Value, model: Symbol) -> bool:
+    """Whether a value is an agent, or one of several that a function may return."""
+    while isinstance(value, Symbol) and value.op == "carried":
+        value = value.args[0]
+    return value is model or (isinstance(value, Symbol) and value.op == "phi" and any(is_agent(each, model) for each in value.args[1:]))
+
+
 def _training(run: Execution) -> list[Value]:
     envs = [each.args[1] if len(each.args) > 1 else each.keys.get("env") for each in models(run)]
     return [each for each in envs if each is not None and not (isinstance(each, Symbol) and each.op == "const")]
 
 
-def _evaluated(run: Execution) -> Iterator[tuple[Symbol, Value]]:
+def evaluated(run: Execution) -> Iterator[tuple[Symbol, Value]]:
     """Where environments are used for evaluation."""
     for each in run.calls:
         place = {"evaluate_policy": 1, "EvalCallback": 0, "MaskableEvalCallback": 0}.get(called(each))
@@ -94,26 +101,26 @@ def settings_far_outside(script: Script) -> Iterator[Spot]:
     for model in models(run):
         kind = "on-policy" if called(model) in vectors.DEFAULTS else "off-policy" if called(model) in vectors.OFF_POLICY else ""
         limits = {**vectors.UNHEARD.get(kind, {}), **vectors.UNHEARD["both"]}
-        numbers = {name: number for name, given in model.keys.items() if (number := formulas.number(given)) is not None}
+        numbers = {name: number for name, value in model.keys.items() if (number := formulas.number(value)) is not None}
         for name, (least, greatest, why) in limits.items():
             number = numbers.get(name)
             if number is not None and (not least <= number <= greatest or (name == "gradient_steps" and number == 0)):
-                yield _spot(_given(model, name), f"{name} is {number:g}: {why}")
+                yield _spot(given(model, name), f"{name} is {number:g}: {why}")
         if kind == "off-policy" and numbers.get("ent_coef", 0.0) > MOST_TEMPERATURE:
             yield _spot(
-                _given(model, "ent_coef"),
+                given(model, "ent_coef"),
                 f"ent_coef is {numbers['ent_coef']:g}: entropy outweighs every reward, and the policy stays random",
             )
         rarely = numbers.get("train_freq", 1.0) / max(numbers.get("gradient_steps", 1.0), 1.0)
         if kind == "off-policy" and rarely > MOST_STEPS_PER_GRADIENT and numbers.get("gradient_steps", 1.0) > 0:
             yield _spot(
-                _given(model, "train_freq"), f"one gradient step for {rarely:g} steps of the environment: hardly anything is learned"
+                given(model, "train_freq"), f"one gradient step for {rarely:g} steps of the environment: hardly anything is learned"
             )
         budgets = _budgets(run, model)
         for name, happens in (("learning_starts", "learning begins"), ("target_update_interval", "the target network is copied")):
             if budgets and numbers.get(name, 0.0) >= sum(budgets) > 0:
                 yield _spot(
-                    _given(model, name),
+                    given(model, name),
                     f"{name} is {numbers[name]:g}, and the whole budget {sum(budgets):g} steps: {happens} when it is over",
                 )
 
@@ -122,20 +129,34 @@ def rate_far_outside(script: Script) -> Iterator[Spot]:
     for model in models(execution(script)):
         rate = formulas.number(model.keys.get("learning_rate"))
         if rate is not None and rate > MOST_RATE:
-            yield _spot(_given(model, "learning_rate"), f"a learning rate of {rate:g}: the policy jumps with every step")
+            yield _spot(given(model, "learning_rate"), f"a learning rate of {rate:g}: the policy jumps with every step")
 
 
-def _given(model: Symbol, name: str) -> ast.AST | None:
+def given(model: Symbol, name: str) -> ast.AST | None:
     """Where a setting is written: in the call, or where its number stands."""
     own = next((each.value for each in getattr(model.node, "keywords", ()) if each.arg == name), None)
-    return own or formulas.written(model.keys[name]) or model.node
+    return own or _named(model, name) or formulas.written(model.keys[name]) or model.node
+
+
+def _named(model: Symbol, name: str) -> ast.AST | None:
+    """Where a setting that comes with others, by two stars, gets its name."""
+    for table in model.stored:
+        node = table.node if isinstance(table, Table) else None
+        for key in node.keywords if isinstance(node, ast.Call) else ():
+            if key.arg == name:
+                return key.value
+        if isinstance(node, ast.Dict):
+            for written, value in zip(node.keys, node.values, strict=True):
+                if isinstance(written, ast.Constant) and written.value == name:
+                    return value
+    return None
 
 
 def _budgets(run: Execution, model: Symbol) -> list[float]:
     """Steps that an agent learns for; nothing where some call is not understood, or is repeated."""
     held = []
     for learn in run.calls:
-        if called(learn) == "learn" and learn.args and learn.args[0] is model:
+        if called(learn) == "learn" and learn.args and is_agent(learn.args[0], model):
             number = formulas.number(learn.args[1] if len(learn.args) > 1 else learn.keys.get("total_timesteps"))
             if number is None or len(learn.loops) > len(model.loops):
                 return []
@@ -164,7 +185,7 @@ def learning_starts_too_late(script: Script) -> Iterator[Spot]:
     for model in models(run):
         starts = model.keys.get("learning_starts")
         for learn in run.calls:
-            if called(learn) == "learn" and learn.args and learn.args[0] is model and starts is not None:
+            if called(learn) == "learn" and learn.args and is_agent(learn.args[0], model) and starts is not None:
                 budget = learn.args[1] if len(learn.args) > 1 else learn.keys.get("total_timesteps")
                 if budget is starts:
                     keyword = next((each for each in getattr(model.node, "keywords", ()) if each.arg == "learning_starts"), None)
@@ -178,8 +199,11 @@ def learning_starts_too_late(script: Script) -> Iterator[Spot]:
 def evaluated_in_training_env(script: Script) -> Iterator[Spot]:
     run = execution(script)
     training = _training(run)
-    for _, env in _evaluated(run):
+    for call, env in evaluated(run):
         if any(env is each for each in training):
+            if isinstance(env, Symbol) and env.op == "env":
+                text = "the environment that was trained on is the one that the agent is judged in: wrappers and statistics of training count"
+                yield _spot(call.node, text, "a second environment", strength=0.4)
             for record in run.records:
                 if any(name.endswith("BaseCallback") for name in record.kind.external()) and env in record.attributes.values():
                     yield _spot(
@@ -218,7 +242,7 @@ def without_normalizer(script: Script) -> Iterator[Spot]:
     run = execution(script)
     if not any(_is_normalized(each) for each in _training(run)):
         return
-    for _, env in _evaluated(run):
+    for _, env in evaluated(run):
         if chain(env) and not _is_normalized(env):
             yield _spot(
                 chain(env)[0].node,
@@ -230,7 +254,7 @@ def without_normalizer(script: Script) -> Iterator[Spot]:
 def wrapped_otherwise(script: Script) -> Iterator[Spot]:
     run = execution(script)
     wanted = {name for each in _training(run) for name in _names(each)} & _SEEN
-    for _, env in _evaluated(run):
+    for _, env in evaluated(run):
         missing = sorted(wanted - _names(env))
         if chain(env) and missing:
             yield _spot(
@@ -243,7 +267,7 @@ def wrapped_otherwise(script: Script) -> Iterator[Spot]:
 def normalizer_goes_on(script: Script) -> Iterator[Spot]:
     run = execution(script)
     training = _training(run)
-    for _, env in _evaluated(run):
+    for _, env in evaluated(run):
         outer = next(iter(chain(env)), None)
         if outer is None or any(env is each for each in training) or outer.data not in ("VecNormalize", "VecNormalize.load"):
             continue
@@ -259,6 +283,10 @@ def normalizer_goes_on(script: Script) -> Iterator[Spot]:
                     yield _spot(later[-1].node, f"{name} is True in evaluation: {text}", f"{name} = False")
             elif isinstance(given, Symbol) and given.data is True:
                 yield _spot(formulas.written(given), f"{name} is True in evaluation: {text}", f"{name}=False")
+            elif given is None and outer.data == "VecNormalize.load" and any(
+                event.name in ("set training", "set norm_reward") and event.subject is outer for event in run.events
+            ):
+                yield _spot(outer.node, f"{name} is loaded as it was in training, and stays so in evaluation: {text}", f"{name} = False")
 
 
 def statistics_of_its_own(script: Script) -> Iterator[Spot]:
@@ -271,7 +299,7 @@ def statistics_of_its_own(script: Script) -> Iterator[Spot]:
     }
     if not any(_is_normalized(each) for each in _training(run)):
         return
-    for call, env in _evaluated(run):
+    for call, env in evaluated(run):
         outer = next(iter(chain(env)), None)
         loaded = call.args[0] if call.args and called(call) == "evaluate_policy" else None
         is_loaded = isinstance(loaded, Symbol) and loaded.op == "call" and called(loaded) == "load"
@@ -290,7 +318,7 @@ def statistics_never_saved(script: Script) -> Iterator[Spot]:
     )
     if saved or not any(_is_normalized(each) for each in _training(run)) or len(models(run)) == 0:
         return
-    for load in [each for _, env in _evaluated(run) for each in chain(env) if each.data == "VecNormalize.load"]:
+    for load in [each for _, env in evaluated(run) for each in chain(env) if each.data == "VecNormalize.load"]:
         yield _spot(
             load.node,
             "statistics are loaded that this script never saves: env.save(…) is missing beside model.save(…)",
@@ -299,35 +327,6 @@ def statistics_never_saved(script: Script) -> Iterator[Spot]:
 
 
 # ── environments of the script ──
-
-
-def clock_among_ends(script: Script) -> Iterator[Spot]:
-    """`terminated` holds a limit of steps among real ends."""
-    for owner, step, _ in _environments(script):
-        counters = {
-            _attribute(each.target)
-            for each in ast.walk(step)
-            if isinstance(each, ast.AugAssign) and isinstance(each.op, ast.Add) and isinstance(each.value, ast.Constant)
-        }
-        ended = {_third(each) for each in ast.walk(step) if isinstance(each, ast.Return)}
-        for each in ast.walk(step):
-            if (
-                isinstance(each, ast.Assign)
-                and isinstance(each.value, ast.BoolOp)
-                and isinstance(each.value.op, ast.Or)
-                and ast.unparse(each.targets[0]) in ended
-            ):
-                for part in each.value.values:
-                    if (
-                        isinstance(part, ast.Compare)
-                        and _attribute(part.left) in counters - {""}
-                        and isinstance(part.ops[0], ast.Gt | ast.GtE | ast.Eq)
-                    ):
-                        yield _spot(
-                            each,
-                            f"{owner.name} reports its limit of steps as `terminated`: agents learn that the future there is worth nothing",
-                            "truncated",
-                        )
 
 
 def state_survives_reset(script: Script) -> Iterator[Spot]:
@@ -367,10 +366,6 @@ def _assigned(function: ast.FunctionDef) -> set[str]:
     targets = [target for each in ast.walk(function) if isinstance(each, ast.Assign) for target in each.targets]
     targets += [each.target for each in ast.walk(function) if isinstance(each, ast.AnnAssign)]
     return {_attribute(part) for target in targets for part in ast.walk(target)} - {""}
-
-
-def _third(node: ast.Return) -> str:
-    return ast.unparse(node.value.elts[2]) if isinstance(node.value, ast.Tuple) and len(node.value.elts) == 5 else ""
 
 
 def end_is_not_returned(script: Script) -> Iterator[Spot]:
@@ -428,7 +423,6 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD703": (normalizer_goes_on,),
     "COD706": (statistics_of_its_own,),
     "COD702": (statistics_never_saved,),
-    "COD110": (clock_among_ends,),
     "COD111": (end_is_not_returned,),
     "COD109": (fixed_seed_in_reset,),
     "COD806": (seed_not_passed_on,),

@@ -523,6 +523,9 @@ class Execution:
                     return test.data == "IsNot"
             if isinstance(left, Symbol) and left.op == "ext" and left.data == "__name__":
                 return True
+            if _counts_arguments(left):
+                # A script that is started without arguments.
+                return {"Gt": False, "GtE": False, "Eq": False, "Lt": True, "LtE": True}.get(str(test.data))
             numbers = [
                 each.data for each in (left, right) if isinstance(each, Symbol) and each.op == "const" and isinstance(each.data, int)
             ]
@@ -1039,12 +1042,14 @@ class Execution:
             else:
                 args.append(value)
         keys: dict[str, Value] = {}
+        starred: list[Value] = []
         for key in node.keywords:
             value = self._eval(key.value, scope)
             if key.arg is not None:
                 keys[key.arg] = value
             elif isinstance(value, Table):
                 keys.update({str(name): held for name, held in value.items.items()})
+                starred.append(value)
             elif isinstance(value, Record):
                 keys.update(value.attributes)
         if isinstance(node.func, ast.Name) and node.func.id == "super":
@@ -1054,7 +1059,10 @@ class Execution:
             return self._method(holder, node.func.attr, args, keys, node, scope)
         if isinstance(node.func, ast.Call) or not isinstance(node.func, ast.Name):
             return self._apply(self._eval(node.func, scope), args, keys, node)
-        return self._apply(self._eval(node.func, scope), args, keys, node)
+        made = self._apply(self._eval(node.func, scope), args, keys, node)
+        if starred and isinstance(made, Symbol) and made.op == "call" and made.node is node:
+            made.stored = starred
+        return made
 
     def _spread(self, value: Value, node: ast.AST) -> list[Value]:
         """f(*x) where x is not known: its columns or elements."""
@@ -1477,6 +1485,7 @@ class Execution:
         ):
             made = self._symbol("env", tuple(args), node, name)
             made.keys = keys
+            self._fill_vector(made, first, node)
             return made
         if ("distributions" in path and name[:1].isupper()) or name in ("Categorical", "Normal", "MultivariateNormal", "Bernoulli", "Beta"):
             made = self._symbol("dist", (*args, *keys.values()), node, name)
@@ -1584,6 +1593,9 @@ class Execution:
             return Items([self._apply(first, [self._element(args[1], node)], {}, node)], node, is_open=True)
         if path in ("random.sample", "random.choices") and first is not None:
             return self._symbol("sampled", (first,), node)
+        if name in ("getenv",) or path.endswith("environ.get"):
+            # A script that is started without settings in its environment.
+            return args[1] if len(args) > 1 else constant(None, node)
         if path == "getattr" and len(args) > 1 and isinstance(args[1], Symbol) and isinstance(args[1].data, str) and first is not None:
             return self._attribute(first, args[1].data, node)
         if path == "setattr" and len(args) > 2 and isinstance(first, Record) and isinstance(args[1], Symbol):
@@ -1620,6 +1632,14 @@ class Execution:
         made.keys = keys
         self.calls.append(made)
         return made
+
+    def _fill_vector(self, vector: Symbol, factories: Value | None, node: ast.AST) -> None:
+        """One of the copies that a vector holds, made by the function that it is given."""
+        factory = factories.items[0] if isinstance(factories, Items) and factories.items else factories
+        if isinstance(factory, Closure | Kind) and vector.data != "make":
+            copy = self._apply(factory, [], {}, node)
+            if isinstance(copy, Record) or (isinstance(copy, Symbol) and copy.op == "env"):
+                vector.stored = [copy]
 
     def _loaded_batches(self, dataset: Value, node: ast.AST) -> Value:
         """What a DataLoader gives: rows of its dataset, stacked field by field; of a TensorDataset parts of each tensor."""
@@ -1745,6 +1765,19 @@ def _network_of_weights(value: Value) -> "Symbol | Record | None":
         holder = value.args[0]
         return holder if isinstance(holder, Record) or (isinstance(holder, Symbol) and holder.op == "net") else None
     return None
+
+
+def _counts_arguments(value: Value) -> bool:
+    """len(sys.argv)"""
+    return (
+        isinstance(value, Symbol)
+        and value.op == "call"
+        and value.data == "len"
+        and bool(value.args)
+        and isinstance(value.args[0], Symbol)
+        and value.args[0].op == "ext"
+        and str(value.args[0].data).endswith("argv")
+    )
 
 
 def _in_order(names: tuple[str, ...], args: list[Value], keys: dict[str, Value]) -> list[Value]:

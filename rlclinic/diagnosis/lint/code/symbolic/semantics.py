@@ -9,6 +9,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from rlclinic.diagnosis.lint.code import libraries, wrappers
 from rlclinic.diagnosis.lint.code.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import agents, experience, formulas, learning, policies, sizes, wiring
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
@@ -1324,4 +1325,7 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
 }
 """What is added to which check."""
 
-_ROOMS: Final = (MEANINGS, agents.MEANINGS, learning.MEANINGS, experience.MEANINGS, policies.MEANINGS, wiring.MEANINGS)
+_ROOMS: Final = (
+    MEANINGS, agents.MEANINGS, learning.MEANINGS, experience.MEANINGS, policies.MEANINGS, wiring.MEANINGS, wrappers.MEANINGS,
+    libraries.MEANINGS,
+)  # fmt: skip
