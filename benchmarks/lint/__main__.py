@@ -6,13 +6,14 @@
     python -m benchmarks.lint --third "after the repair"        also the third set; of its sealed half nothing but totals is ever shown
     python -m benchmarks.lint --fourth "after the repair"       also the fourth set; of its held-out half nothing but totals is ever shown
     python -m benchmarks.lint --fifth "after the repair"        also the fifth set; of its sealed half nothing but totals is ever shown
+    python -m benchmarks.lint --sixth "after the repair"        also the sixth set and its clean scripts; of its sealed half only totals
     python -m benchmarks.lint --misses                          also lists what was not found, of the styles that were looked at
     python -m benchmarks.lint --folder cleanrl=DIR sb3=DIR      also alarms, crashes and seconds a file over code of others
 
 Pinned for the rows in docs/benchmarks.md: CleanRL at fe8d8a03, and the source distributions of stable-baselines3 2.9.2, sb3-contrib 2.9.2,
 tianshou 2.0.1, d3rlpy 2.8.1 and cleanrl 0.4.8 (pip download --no-deps --no-binary :all:), in one row as "five RL packages".
 
-A fault is found if one of the checks that `mutants.FAULTS` names for it (for the third, fourth and fifth set: any check) speaks on one of
+A fault is found if one of the checks that `mutants.FAULTS` names for it (from the third set on: any check) speaks on one of
 the lines where the fault may be reported, and does not say the same of the clean script. A false alarm is a finding of medium level or more
 on a clean script; findings of low level are counted apart.
 """
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks import provenance
-from benchmarks.lint import fifth, fourth, mutants, own, second, third
+from benchmarks.lint import fifth, fourth, mutants, own, second, sixth, third
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import linter
@@ -69,7 +70,7 @@ def is_found(mutant: mutants.Mutant) -> bool:
     """Whether the fault is reported, on its line, by a check that is meant for it."""
     accepted = (
         mutants.FAULTS[mutant.fault]
-        if mutant.style not in (*third.STYLES, *fourth.STYLES, *fifth.STYLES, *own.STYLES)
+        if mutant.style not in (*third.STYLES, *fourth.STYLES, *fifth.STYLES, *sixth.STYLES, *own.STYLES)
         else tuple(each.id for each in checks.checks("COD"))
     )
     before = {(each.rule, each.evidence[0].text) for each in check_clean(mutant.script).findings}
@@ -86,7 +87,7 @@ def alarms(findings: list[Finding]) -> list[Finding]:
 
 def measure(styles: tuple[str, ...], kind: str, misses: bool, processes: int = 2) -> Iterator[dict[str, Any]]:
     """The rows of some styles: faults found, and alarms on their clean scripts."""
-    every = (*mutants.MUTANTS, *second.MUTANTS, *third.load(), *fourth.load(), *fifth.load(), *own.load())
+    every = (*mutants.MUTANTS, *second.MUTANTS, *third.load(), *fourth.load(), *fifth.load(), *sixth.load(), *own.load())
     planted = [mutant for mutant in every if mutant.style in styles]
     with ProcessPoolExecutor(processes) as pool:
         found = [mutant for mutant, right in zip(planted, pool.map(is_found, planted, chunksize=8), strict=True) if right]
@@ -99,6 +100,11 @@ def measure(styles: tuple[str, ...], kind: str, misses: bool, processes: int = 2
         if mutant not in found:
             said = sorted({f"{each.rule}@{int(each.evidence[0].numbers['line'])}" for each in check("script", mutant.text).findings})
             print(f"  missed {mutant.script} {mutant.fault} lines {sorted(mutant.lines)}: {' '.join(said)} | {mutant.wrong.strip()[:90]!r}")
+    yield from measure_clean(styles, kind, misses)
+
+
+def measure_clean(styles: tuple[str, ...], kind: str, misses: bool) -> Iterator[dict[str, Any]]:
+    """The row of some styles' clean scripts: alarms on them."""
     scripts = [script for script in mutants.clean() if script.partition("/")[0] in styles]
     checked = {script: check_clean(script) for script in scripts}
     cries = [each for one in checked.values() for each in alarms(one.findings)]
@@ -175,6 +181,7 @@ def main() -> None:
     parser.add_argument("--third", metavar="WHY", help="look at the third set, too, and record it")
     parser.add_argument("--fourth", metavar="WHY", help="look at the fourth set, too, and record it")
     parser.add_argument("--fifth", metavar="WHY", help="look at the fifth set, too, and record it")
+    parser.add_argument("--sixth", metavar="WHY", help="look at the sixth set, too, and record it")
     parser.add_argument("--misses", action="store_true", help="list what was not found and what was said of clean code")
     parser.add_argument("--folder", nargs="*", default=[], metavar="NAME=DIR[,DIR]", help="code of others; docs/benchmarks.md says which")
     parser.add_argument("--processes", type=int, default=2, help="how many work side by side")
@@ -213,6 +220,14 @@ def main() -> None:
         record_look(f"fifth set, open half: {args.fifth}", opened[0])
         record_look(f"fifth set, sealed half: {args.fifth}", sealed[0])
         rows += opened + sealed
+    if args.sixth:
+        opened, sealed = (
+            list(measure(sixth.OPEN, "sixth set, open", args.misses, args.processes)),
+            list(measure(sixth.SEALED, "sixth set, sealed", False, args.processes)),
+        )
+        record_look(f"sixth set, open half: {args.sixth}", opened[0])
+        record_look(f"sixth set, sealed half: {args.sixth}", sealed[0])
+        rows += [*opened, *sealed, *measure_clean(sixth.CLEAN, "sixth set, clean", args.misses)]
     for given in args.folder:
         name, _, folders = given.partition("=")
         measured = measure_folder(name, [Path(folder) for folder in folders.split(",")], args.misses, args.processes, args.every)

@@ -6,6 +6,7 @@
     python -m benchmarks.questions --third "why"                60 questions of a third author; nothing but totals is shown; recorded, too
     python -m benchmarks.questions --fifth "why"                48 more in other voices, and 12 that nothing answers; 77 % at first
                                                                 sight, read and among the examples since
+    python -m benchmarks.questions --sixth "why"                48 of a sixth hand, and 12 that nothing answers; recorded, too
 
 A paraphrase is right if its guide comes first, or another whose first command is the same (the first row counts both, the second the guide
 alone). A question that nothing here answers is right if the answer is that it is not known.
@@ -36,6 +37,7 @@ HALVES: Final = {"tuned": "tuned", "held": "kept, not blind,", "blind": "second 
 
 THIRD: Final = Path(__file__).parent / "third.yaml"
 FIFTH: Final = Path(__file__).parent / "fifth.yaml"
+SIXTH: Final = Path(__file__).parent / "sixth.yaml"
 FOURTH: Final = Path(__file__).parent / "fourth.yaml"
 INTENTS: Final = {
     # What an author means by a question, and what answers it here: guides by name, commands (also a guide's first one) by how they begin.
@@ -137,9 +139,9 @@ def measure_fourth(*, misses: bool) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def measure_fifth(*, misses: bool) -> list[dict[str, Any]]:
-    """The rows of the questions in other voices."""
-    asked = [(entry["wants"], question, find(question)) for entry in yaml.safe_load(FIFTH.read_text()) for question in entry["questions"]]
+def measure_voices(file: Path, name: str, *, misses: bool) -> list[dict[str, Any]]:
+    """The rows of questions that stand beside every answer that would do."""
+    asked = [(entry["wants"], question, find(question)) for entry in yaml.safe_load(file.read_text()) for question in entry["questions"]]
     wrong = [each for each in asked if not any(text.startswith(tuple(each[0])) for text in (each[2], first_command(each[2])))]
     for wanted, question, got in wrong if misses else ():
         print(f"  {wanted[0]}: {question!r} -> {got}")
@@ -148,7 +150,7 @@ def measure_fifth(*, misses: bool) -> list[dict[str, Any]]:
         of, missed = (sum((each[0] == [UNKNOWN]) is among for each in some) for some in (asked, wrong))
         rows.append(
             {
-                "what": f"questions in other voices: {what}", "unit": "%", "better": "higher", "bar": None, "stretch": None,
+                "what": f"{name}: {what}", "unit": "%", "better": "higher", "bar": None, "stretch": None,
                 "value": 100 - 100 * missed / of, "found": of - missed, "of": of,
             }
         )  # fmt: skip
@@ -175,6 +177,7 @@ def main() -> None:
     parser.add_argument("--third", metavar="WHY", help="look at the third author's questions, too, and record it")
     parser.add_argument("--fourth", action="store_true", help="the open questions of many hands, too")
     parser.add_argument("--fifth", metavar="WHY", help="look at the questions in other voices, too, and record it")
+    parser.add_argument("--sixth", metavar="WHY", help="look at the questions of a sixth hand, too, and record it")
     parser.add_argument("--misses", action="store_true", help="list what was not understood")
     args = parser.parse_args()
     rows = measure("tuned", misses=args.misses)
@@ -189,9 +192,13 @@ def main() -> None:
         record_look(f"third author: {args.third}", third)
         rows += third
     if args.fifth:
-        fifth = measure_fifth(misses=args.misses)
+        fifth = measure_voices(FIFTH, "questions in other voices", misses=args.misses)
         record_look(f"other voices: {args.fifth}" + (" (misses listed)" if args.misses else ""), fifth)
         rows += fifth
+    if args.sixth:
+        sixth = measure_voices(SIXTH, "questions of a sixth hand", misses=args.misses)
+        record_look(f"sixth hand: {args.sixth}" + (" (misses listed)" if args.misses else ""), sixth)
+        rows += sixth
     for row in rows:
         print(f"{row['what']}: {row['value']:.1f} % ({row['found']} of {row['of']}; bar {row['bar']})")
     print(provenance.write("questions", rows, provenance.provenance(COMMAND), args.quick))
