@@ -530,6 +530,8 @@ _OwnOnline = _OwnOnPolicy | DQNConfig | TD3Config | DDPGConfig | SACConfig | QLe
 _OwnOffline = BCConfig | TD3BCConfig | IQLConfig | AWACConfig | CQLConfig | CalQLConfig | RLPDConfig | DTConfig
 OwnAlgoConfig = _OwnOnline | _OwnOffline | ImitationConfig
 
+DATA_PARALLEL: Final = ("ppo", "a2c")
+"""Algorithms that several processes can train together (run.data_parallel): their losses are means over rows."""
 ADVERSARIAL: Final = ("gail", "airl")
 """Algorithms that act, and whose reward is learned from recorded steps."""
 ENTRY_POINTS: Final = "rlclinic.algorithms"

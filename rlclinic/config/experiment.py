@@ -10,6 +10,7 @@ from rlclinic.actions import Change, join_lines
 from rlclinic.config.algorithms import (
     ADVERSARIAL,
     ALGORITHMS,
+    DATA_PARALLEL,
     AlgoConfig,
     OffPolicyConfig,
     OwnAlgoConfig,
@@ -173,6 +174,7 @@ class Config(Strict):
             *_online_problems(self),
             *_curriculum_problems(self),
             *_actor_problems(self),
+            *_parallel_problems(self),
         ]
         if problems:
             raise Refusal(*join_lines(problems))
@@ -196,6 +198,57 @@ def _actor_problems(config: Config) -> Iterator[Problem]:
                 f"env.{setting} with algo.n_actors={actors}.\n  Actors send what is learned from, and no terms.\n  Try: ",
                 Change(f"env.{setting}", None if setting == "term_weights" else False),
             )
+
+
+def _parallel_problems(config: Config) -> Iterator[Problem]:
+    ranks, alone = config.run.data_parallel, Change("run.data_parallel", 1)
+    if ranks == 1:
+        return
+    if config.algo.name not in DATA_PARALLEL:
+        yield (
+            f"run.data_parallel={ranks} with {config.algo.name}.\n"
+            f"  Its gradients are not averaged over processes: only those of {' and '.join(DATA_PARALLEL)} are.\n  Try: ",
+            alone,
+            ", or ",
+            Change("algo.name", "ppo"),
+        )
+        return
+    for section, what in (("bonus", "counts what is new"), ("curriculum", "chooses the next task"), ("cost", "weighs costs")):
+        if getattr(config, section) is not None:
+            yield (
+                f"{section} with run.data_parallel={ranks}.\n  Who {what} would have to see all environments at every step.\n  Try: ",
+                alone,
+            )
+    if config.env.n_envs % ranks:
+        yield (
+            f"run.data_parallel={ranks} does not divide env.n_envs={config.env.n_envs}.\n"
+            "  Some ranks would step more environments than others, which would wait for them at every step.\n  Try: ",
+            Change("env.n_envs", max(1, round(config.env.n_envs / ranks)) * ranks),
+            ", or ",
+            alone,
+        )
+    elif config.batch_rows % ranks:
+        yield (
+            f"run.data_parallel={ranks} does not divide minibatches of {config.batch_rows} rows.\n"
+            "  Ranks would have uneven shares of every gradient.\n  Try: ",
+            Change("algo.batch_size", _nearest_divisor(config.rollout_size // ranks, max(1, config.batch_rows // ranks)) * ranks),
+            ", or ",
+            alone,
+        )
+    if config.run.engine in ("compiled", "captured"):
+        yield (
+            f"run.engine={config.run.engine} with run.data_parallel={ranks}.\n"
+            "  A compiled step takes gradient and optimizer in one; ranks average in between.\n  Try: ",
+            Change("run.engine", "eager"),
+        )
+    if config.run.shard_optimizer and config.algo.optimizer == "lamb":
+        yield (
+            "run.shard_optimizer with algo.optimizer=lamb.\n"
+            "  LAMB scales every layer by its own norm, and a share of the weights cuts layers in two.\n  Try: ",
+            Change("run.shard_optimizer", False),
+            ", or ",
+            Change("algo.optimizer", "adamw"),
+        )
 
 
 def _batch_problems(config: Config) -> Iterator[Problem]:

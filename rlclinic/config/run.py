@@ -46,6 +46,16 @@ class RunConfig(Strict):
     threads: Count = Field(1, ge=1)
     """CPU threads of a training process. More pays only for wide networks and convolutions, which `train` gives the idle cores unless
     told otherwise; small ones lose more to waiting than they gain, and other seeds can use the other cores. Usual: 1."""
+    data_parallel: Shape = Field(1, ge=1, le=256)
+    """Processes (ranks) that train every run together: each has its share of the environments and of every minibatch, and gradients are
+    averaged (PPO, A2C). Same rollouts and minibatches as one process, so the same run to rounding. Pays for large networks and slow
+    environments; small ones lose more to waiting than they gain, which is measured first and refused. Must divide env.n_envs and
+    minibatches. Kept by every resume. Usual: 1; the number of cores or GPUs for one large run."""
+    shard_optimizer: bool = False
+    """With data_parallel, each rank keeps the optimizer's state of its share of the weights alone, and steps that share: 8 bytes a weight
+    less on N - 1 of N ranks, for two more messages a gradient step. Pays from some ten million weights on."""
+    allow_slower: bool = False
+    """Train with data_parallel even where it was measured to be slower than one process."""
     film_every_env_steps: Annotated[Count, Field(ge=1)] | None = None
     """Env steps between episodes that are recorded while it trains, as a film where the environment has pictures and in numbers
     (observations, actions, rewards, `info["reward_terms"]`); none: never. Each takes about as long as an episode that is drawn, of
@@ -65,4 +75,15 @@ class RunConfig(Strict):
                 "The threshold would never be looked at, and the run would use its whole budget.",
                 Change("run.eval_every_env_steps", max(1, self.max_env_steps // 20)).also("run.eval_episodes", self.eval_episodes or 20),
             )
+        if self.shard_optimizer and self.data_parallel == 1:
+            raise refusal(
+                "run.shard_optimizer=true, but run.data_parallel=1.",
+                "There is nobody to share the optimizer's state with.",
+                Change("run.data_parallel", 2),
+            )
         return self
+
+    @property
+    def cores(self) -> int:
+        """CPU cores that a training process keeps busy, with the ranks that it starts."""
+        return self.threads * self.data_parallel

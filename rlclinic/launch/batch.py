@@ -192,8 +192,8 @@ def choose_members(configs: Sequence[Config], cores: int) -> int:
 
 
 def count_processes(configs: Sequence[Config], cores: int) -> int:
-    """Processes that fit on so many cores, by the threads that each takes."""
-    return max(1, cores // configs[0].run.threads)
+    """Processes that fit on so many cores, by the cores that each takes."""
+    return max(1, cores // configs[0].run.cores)
 
 
 def forget_half_made(store: Store, id: str) -> None:

@@ -15,6 +15,8 @@ from rlclinic.runs.record import Run
 from rlclinic.training import assembly, trainer
 from rlclinic.training.engines import gpu_memory
 from rlclinic.training.loops import watchdog
+from rlclinic.training.parallel import follower, ranks
+from rlclinic.training.parallel.watch import RankLost
 from rlclinic.training.trainer import Session
 
 
@@ -24,10 +26,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders made by rlclinic train; all of one shape")
     parser.add_argument("--resume", action="store_true", help="go on from their newest checkpoints")
     asked = parser.parse_args(arguments)
+    runs = assembly.paths(asked.runs)
     try:
-        return 0 if train_runs(assembly.paths(asked.runs), resume=asked.resume, signals=True) else 1
+        if ranks.is_launched() and runs[0].config.run.data_parallel > 1 and int(os.environ["RANK"]) > 0:
+            ranks.check_world(runs[0].config.run.data_parallel)
+            return follower.main()
+        fine = train_runs(runs, resume=asked.resume, signals=True)
+        ranks.leave()
+        return 0 if fine else 1
+    except RankLost as error:
+        print(error, file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(error.exit_code)  # a broken group of ranks does not end in peace
     except RlclinicError as error:
         print(error, file=sys.stderr)
+        ranks.leave()
         return error.exit_code
 
 

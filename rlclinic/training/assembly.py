@@ -46,6 +46,10 @@ from rlclinic.training.loops.on_policy import Learner, Plan, Position
 from rlclinic.training.maths import normalize
 from rlclinic.training.members import Member, active_mask
 from rlclinic.training.nets import fitting, mlp
+from rlclinic.training.parallel import calibration
+from rlclinic.training.parallel import engine as parallel
+from rlclinic.training.parallel.engine import DataParallel
+from rlclinic.training.parallel.spread_env import SpreadEnv
 from rlclinic.training.sentinels import random_policy
 
 if TYPE_CHECKING:
@@ -121,6 +125,10 @@ class Cohort:
             self._going = going, active_mask(self.members, self.device)
         return self._going[1]
 
+    def whole_learner(self) -> AnyLearner:
+        """The learner with everything that a checkpoint holds, also where ranks keep a share of it each."""
+        return parallel.whole_learner(self.env, self.learner) if isinstance(self.env, SpreadEnv) else self.learner  # type: ignore[arg-type]
+
     def retire(self) -> None:
         """Step no environment of a member that has left: what it would collect teaches nobody."""
         gone = [index for index, member in enumerate(self.members) if not member.active]
@@ -193,6 +201,8 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
         plan = plan_for(config, env, corrections)
         choice = select.choose(config, plan, env, len(members), device, select.recorded(members[0].run, starts[0].how))
         plan = with_engine(plan, choice.kind)
+        if isinstance(env, SpreadEnv):
+            _agree_with_ranks(env, members, starts[0], corrections, choice.kind)
         if config.algo.name in ADVERSARIAL and isinstance(plan, Plan):
             plan = replace(plan, adversary=adversarial.plan(config, env, device))
             _check_data(members, config, plan.adversary.data if plan.adversary else None)
@@ -201,7 +211,7 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
                 member.writer.relax(len(members))
         cohort = Cohort(
             members=members,
-            engine=Asynchronous() if isinstance(env, Actors) else choice.make(),
+            engine=Asynchronous() if isinstance(env, Actors) else DataParallel() if isinstance(env, SpreadEnv) else choice.make(),
             engine_why=choice.why,
             plan=plan,
             learner=fresh_learner(plan, seeds, env.n_envs, device),
@@ -234,10 +244,55 @@ def make_env(
     """What a cohort trains in: environments of this process, or actors that have their own; weights: of each member's terms."""
     if getattr(config.algo, "n_actors", 0):
         return Actors(config, seeds, device, factory)
-    env = staged.make(config, seeds, device, factory)
+    if config.run.data_parallel > 1:
+        if factory is not None:
+            raise ConfigError(
+                f"run.data_parallel={config.run.data_parallel}: the environment is an object of this process.\n"
+                "  Other ranks make it by themselves, so they must be able to import it.\n"
+                "  Try: define it at the top level of a module, or ",
+                Change("run.data_parallel", 1),
+            )
+        return SpreadEnv(config, seeds, torch.device(device), weights)
+    return make_own_env(config, seeds, device, factory, weights)
+
+
+def make_own_env(
+    config: Config,
+    seeds: list[int],
+    device: str,
+    factory: Factory | None = None,
+    weights: Sequence[dict[str, float]] | None = None,
+    share: slice | None = None,
+) -> VecEnv:
+    """Environments of this process; share: of each member's, these alone."""
+    env = staged.make(config, seeds, device, factory, share)
     if weights is None or not any(weights):
         return env
-    return cast("VecEnv", Reweighted(env, weights))
+    return cast("VecEnv", Reweighted(env, list(weights)))
+
+
+def _agree_with_ranks(env: SpreadEnv, members: list[Member], start: Start, corrections: list[str], engine: str) -> None:
+    """Have all ranks compute the same; a new run is refused where one process alone would be faster."""
+    env.announce("plan", corrections=corrections, engine=engine)
+    env.part.set_plan(corrections, engine)
+    if start.goes_on:
+        return
+    config, ranks = members[0].config, members[0].config.run.data_parallel
+    env.speed = speed = calibration.measure(env.part)
+    told = (
+        f"an iteration takes about {speed.together_seconds:.3g} s with {ranks} ranks and {speed.alone_seconds:.3g} s with one process: "
+        f"{speed.speedup:.2f}x"
+    )
+    if speed.speedup < 1 and not config.run.allow_slower:
+        raise ConfigError(
+            f"run.data_parallel={ranks} would be slower than one process here: {told} (measured).\n"
+            "  Ranks exchange gradients after every minibatch, which takes longer than what they save.\n  Try: ",
+            Change("run.data_parallel", 1),
+            ", larger minibatches or networks, or all the same: ",
+            Change("run.allow_slower", True, option="force"),
+        )
+    for member in members:
+        member.writer.log(f"data parallel: {told}")
 
 
 def _corrections(members: list[Member], start: Start, env: VecEnv) -> list[str]:
@@ -517,6 +572,10 @@ def provenance(cohort: Cohort) -> dict[str, Any]:
     versions = {"python": platform.python_version()} | {name: metadata.version(name) for name in ("torch", "numpy", "gymnasium")}
     engine = {"kind": cohort.plan.engine, "device": str(cohort.device), "dtype": "float32", "threads": torch.get_num_threads()}
     engine["why"] = cohort.engine_why
+    if isinstance(cohort.env, SpreadEnv):
+        engine["ranks"] = cohort.config.run.data_parallel
+        if cohort.env.speed is not None:
+            engine["alone_seconds"], engine["together_seconds"] = cohort.env.speed
     space = cohort.env.action
     action: dict[str, Any] = {"kind": space.kind, "sizes": list(space.sizes)}
     if space.low is not None and space.high is not None and np.isfinite([space.low, space.high]).all():

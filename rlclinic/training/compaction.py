@@ -17,6 +17,7 @@ from rlclinic.training.engines import select
 from rlclinic.training.engines.captured_offline import CapturedOffline
 from rlclinic.training.engines.captured_replay import CapturedReplay
 from rlclinic.training.loops import off_policy
+from rlclinic.training.parallel.spread_env import SpreadEnv
 
 GPU_SPEED: Final = 1e7
 """Env steps per second, summed over members, of captured iterations of small networks: what a member's share of the time is worth."""
@@ -26,7 +27,7 @@ def compact(cohort: Cohort) -> bool:
     """Go on without those who have left, if that pays; edits the cohort. Native environments only: others cannot be moved."""
     live = [index for index, member in enumerate(cohort.members) if member.active]
     total = len(cohort.members)
-    if not live or 2 * len(live) > total or not cohort.env.exact or not pays(cohort, len(live)):
+    if not live or 2 * len(live) > total or not cohort.env.exact or isinstance(cohort.env, SpreadEnv) or not pays(cohort, len(live)):
         return False
     _move(cohort, live)
     for member in cohort.members:

@@ -9,7 +9,7 @@ from torch import Tensor
 from rlclinic.actions import Action
 from rlclinic.training.assembly import Cohort
 from rlclinic.training.data.rollouts import Batch, Rollout
-from rlclinic.training.loops import off_policy
+from rlclinic.training.loops import off_policy, on_policy
 from rlclinic.training.loops.off_policy import Transitions
 from rlclinic.training.loops.on_policy import Learner
 from rlclinic.training.optim import OptimizerState
@@ -17,9 +17,7 @@ from rlclinic.training.optim import OptimizerState
 
 def keep_finite(cohort: Cohort, before: Learner, after: Learner, rollout: Rollout, whole: Batch, readings: dict[str, Tensor]) -> Learner:
     """An update that left numbers which are not finite is taken back, and its member ends."""
-    # One NaN gradient makes all weights of that member NaN for good, so looking once per iteration misses nothing.
-    # Losses too: target_kl refuses a step whose KL is NaN, so that the weights stay finite and nothing is learned ever after.
-    good = torch.isfinite(after.flat).all(1, keepdim=True) & torch.isfinite(readings["total"][:1]).T
+    good = on_policy.find_finite(after, readings)
     if bool(good.all()):
         return after
     for index in (~good).squeeze(1).nonzero().flatten().tolist():
@@ -28,8 +26,7 @@ def keep_finite(cohort: Cohort, before: Learner, after: Learner, rollout: Rollou
             where = first_bad(index, rollout, whole, readings)
             what = f"the update after env step {cohort.env_steps} is not finite: {where}"
             member.end("failed", f"{what}.\n{_advice(cohort, index)}", cohort.env_steps)
-    kept = (torch.where(good, new, old) for new, old in zip(after.optimizer, before.optimizer, strict=True))
-    return replace(after, flat=torch.where(good, after.flat, before.flat), optimizer=OptimizerState(*kept))
+    return on_policy.take_back(before, after, good)
 
 
 def keep_finite_replay(

@@ -187,7 +187,12 @@ def adapt(member: Member, kl: float) -> None:
 
 def hyperparameters(members: list[Member], env_steps: int, policy: ActorCritic, device: torch.device) -> Hyperparameters:
     """All numbers as [M, 1] tensors, and `step_size`: the learning rate, per parameter where the critic has its own."""
-    hp = _as_tensors(_together(members, env_steps), device)
+    return from_numbers(_together(members, env_steps), policy, device)
+
+
+def from_numbers(per_member: list[dict[str, float | None]], policy: ActorCritic, device: torch.device) -> Hyperparameters:
+    """The same from every member's numbers by name."""
+    hp = _as_tensors(per_member, device)
     hp.pays_entropy = any(each["ent_coef"] for each in hp.per_member)
     hp.shortens_traces = any(each.get("gae_lambda", 1.0) != 1.0 for each in hp.per_member)
     hp.step_size = hp.learning_rate

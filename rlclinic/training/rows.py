@@ -25,6 +25,11 @@ GRAD_QUANTILES: Final = ("p50", "p95", "max", "clipped")
 VALIDATION: Final = ("ep_rew_mean", "ep_rew_std", "ep_rew_min", "ep_len_mean", "success_rate")
 ACTORS: Final = ("policy_lag", "policy_lag_max", "actor_kl", "actor_ess")
 """Sentinels of runs whose rollouts are collected by actors."""
+RANKS: Final = ("ranks_differ", "ranks_normalizers_differ", "ranks_gradient_error", "ranks_copies", "ranks_rows_min", "ranks_rows_max")
+"""Sentinels of runs that several ranks train together (see training.parallel.engine)."""
+RANK_TIMES: Final = ("exchange", "ranks_communicate", "ranks_idle", "ranks_slowest", "ranks_slowest_ratio")
+"""What their time goes into: rank 0's seconds in collectives; of those, messages; what ranks wait for each other; the slowest rank, and
+its work beside that of the others."""
 SWITCH: Final = ("online", "switch_return", "switch_lowest", "switch_dip", "switch_regained_at")
 """Of runs that go from recorded data to the environment (see Member.describe_switch)."""
 PHASES: Final = ("env", "act", "learn", "sentinels", "eval", "write")
@@ -69,6 +74,8 @@ def columns(config: Config) -> list[str]:
         *(f"train/hp/{name}" for name in numbers(config.algo)),
         *on_policy_sentinels.COLUMNS,
         *(f"{on_policy_sentinels.PREFIX}{name}" for name in (ACTORS if getattr(config.algo, "n_actors", 0) else ())),
+        *(f"{on_policy_sentinels.PREFIX}{name}" for name in (RANKS if config.run.data_parallel > 1 else ())),
+        *(f"time/{name}" for name in (RANK_TIMES if config.run.data_parallel > 1 else ())),
         *info_columns.columns(config.env),
         *info_columns.list_term_advantages(config),
         *(pay.COLUMNS if config.bonus is not None else ()),

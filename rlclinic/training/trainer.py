@@ -29,6 +29,7 @@ from rlclinic.training.imitation import iteration
 from rlclinic.training.imitation.experts import ExpertSilent
 from rlclinic.training.loops import off_policy, off_policy_iteration, offline_iteration, on_policy_iteration
 from rlclinic.training.members import Member
+from rlclinic.training.parallel.watch import RankLost
 from rlclinic.training.pending_row import CapturedOutcome, PendingRow
 from rlclinic.training.sentinels import environment, fingerprints, on_policy_sentinels
 
@@ -203,7 +204,7 @@ def iterate(session: Session, *, row_due: bool, costly: bool, testimony: bool = 
 def fingerprint(session: Session) -> dict[str, torch.Tensor]:
     """Which state the iteration left behind: that of a checkpoint written now."""
     cohort, started = session.cohort, time.perf_counter()
-    found = fingerprints.of_state(cohort.learner, cohort.seed.view(-1, 1), cohort.iteration, cohort.env)
+    found = fingerprints.of_state(cohort.whole_learner(), cohort.seed.view(-1, 1), cohort.iteration, cohort.env)
     session.clock["sentinels"] += time.perf_counter() - started
     return {on_policy_sentinels.PREFIX + name: number for name, number in found.items()}
 
@@ -349,7 +350,7 @@ def save_members(session: Session, indices: list[int]) -> None:
     cohort = session.cohort
     if not indices:
         return
-    whole = snapshot.whole(cohort.plan.policy, cohort.learner, cohort.env, cohort.position)
+    whole = snapshot.whole(cohort.plan.policy, cohort.whole_learner(), cohort.env, cohort.position)
     if not cohort.is_large:
         for index in indices:
             save_member(session, index, whole)
@@ -421,6 +422,8 @@ def end_all(session: Session, error: BaseException) -> None:
         state, reason = "stopped", "interrupted"
     elif isinstance(error, ExpertSilent | Interrupted):
         state, reason = "stopped", str(error)
+    elif isinstance(error, RankLost):
+        reason = str(error)
     for member in session.cohort.members:
         if member.active:
             member.end(state, reason, session.cohort.env_steps)

@@ -74,7 +74,7 @@ def _cores(config: Config, runs: int) -> int:
     """Cores that runs of a config keep busy at once. A GPU trains one thing at a time, and takes the whole machine for that."""
     if config.run.device != "cpu" and machine.has_gpu():
         return machine.usable_cores()
-    return min(machine.usable_cores(), runs * max(config.run.threads, config.env.workers))
+    return min(machine.usable_cores(), runs * max(config.run.cores, config.env.workers))
 
 
 def whole_budget(config: Config) -> int:

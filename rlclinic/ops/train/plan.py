@@ -173,6 +173,9 @@ def flag_changes(request: TrainRequest) -> list[str]:
         "run.device": request.device,
         "run.engine": request.engine or engine_on(request.device, request.changes),
         "run.threads": request.threads,
+        "run.data_parallel": request.data_parallel,
+        "run.shard_optimizer": "true" if request.shard_optimizer else None,
+        "run.allow_slower": "true" if request.force else None,
         "run.tensorboard": "true" if request.tensorboard else None,
         "run.save_replay": None if request.save_replay else "false",
     }
@@ -461,7 +464,7 @@ def share_out(configs: Sequence[Config], cores: int, idle: int, free: Collection
     config, each = configs[0], max(1, idle // min(cores, len(configs)))
     shared = list(configs)
     notes: list[str] = []
-    if config.run.device != "cpu" or each == 1:
+    if config.run.device != "cpu" or each == 1 or config.run.data_parallel > 1:
         return shared, notes
     if "run.threads" in free and config.run.threads == 1 and _is_wide(config):
         shared = [one.model_copy(update={"run": one.run.model_copy(update={"threads": each})}) for one in shared]

@@ -56,6 +56,16 @@ class TrainRequest(Request):
     """auto, eager, compiled or captured (eager; on a GPU auto)."""
     threads: int | None = Field(None, ge=1)
     """CPU threads per process (1; idle cores for large networks)."""
+    data_parallel: Annotated[int | None, Cli(metavar="N"), Http(ge=1, le=256), Mcp(doc="Processes that train every run together.")] = Field(
+        None, ge=1
+    )
+    """Processes that train every run together: a share of its environments and of every gradient each (PPO, A2C)."""
+    scale_batch: Annotated[bool, Http()] = False
+    """With data_parallel, N times the environments and minibatches, and a learning rate to match (docs/data-parallel.md)."""
+    shard_optimizer: Annotated[bool, Http()] = False
+    """With data_parallel, each process keeps a share of the optimizer's state."""
+    force: Annotated[bool, Http()] = False
+    """Train with data_parallel even where one process was measured to be faster."""
     jobs: int | None = Field(None, ge=1)
     """Processes at a time (one per core)."""
     detach: bool = False

@@ -112,7 +112,7 @@ def _place(plan: TrainPlan, runs: Sequence[Run]) -> Placement:
     """Where the runs train, and whether they go on from their checkpoints."""
     config = runs[0].config
     return {
-        "processes": plan.request.jobs or max(1, places.count_cores(usable_cores()) // config.run.threads),
+        "processes": plan.request.jobs or max(1, places.count_cores(usable_cores()) // config.run.cores),
         "device": {"auto": "cuda" if places.have_gpu(has_gpu()) else "cpu"}.get(config.run.device, config.run.device),
         "resume": bool(plan.resumed),
     }

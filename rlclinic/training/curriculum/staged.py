@@ -49,11 +49,13 @@ def columns(config: Config) -> list[str]:
     return found
 
 
-def make(config: Config, seeds: list[int], device: str, factory: Factory | None = None) -> VecEnv:
-    """What a cohort trains in: the config's own environments, or those of its curriculum."""
+def make(config: Config, seeds: list[int], device: str, factory: Factory | None = None, share: slice | None = None) -> VecEnv:
+    """What a cohort trains in: the config's own environments, or those of its curriculum; share: of each member's, these alone."""
     settings = config.env.reading(info_columns.list_step_numbers(config))
     if config.curriculum is None:
-        return _check_step_numbers(envs.make(settings, seeds, config.env.n_envs, device=device, factory=factory), settings)
+        first, last = (0, config.env.n_envs) if share is None else (share.start, share.stop)
+        env = envs.make(settings, seeds, last - first, device=device, factory=factory, first_env=first)
+        return _check_step_numbers(env, settings)
     tasks = Assignment(settings, config.curriculum.tasks, len(seeds), config.env.n_envs, factory)
     samplers = [make_sampler(config.curriculum, config.env.n_envs, config.run.max_env_steps) for _ in seeds]
     tasks.give(np.stack([sampler.chances for sampler in samplers]))

@@ -51,6 +51,8 @@ def choose(config: Config, plan: AnyPlan, env: VecEnv, members: int, device: tor
         return _possible(Choice(recorded["kind"], str(recorded.get("why", "as it was started"))), config, plan, env, device)
     if wanted == "auto" and isinstance(env, Actors):
         return Choice("eager", f"{env.actors} actors play in processes of their own, and this one learns")
+    if wanted == "auto" and config.run.data_parallel > 1:
+        return Choice("eager", f"{config.run.data_parallel} ranks average gradients between the parts of a step")
     if wanted == "auto" and plan.bonus is not None:
         return Choice("eager", "a bonus for new states is computed operation by operation")
     if wanted == "auto" and getattr(plan, "constraint", None) is not None:

@@ -71,6 +71,7 @@ class GymnasiumEnv:
         lives: bool = False,
         info: Window | None = None,
         step_info: tuple[str, ...] = (),
+        first_env: int = 0,
     ) -> None:
         self.members, self.n_envs = len(seeds), n_envs
         self.obs_shape, self.obs_low, self.obs_high = observations.shape, observations.low, observations.high
@@ -79,7 +80,7 @@ class GymnasiumEnv:
         self.failures, self.skips = backend.failures, backend.skips
         self.action_mask: Tensor | None = None
         self._backend, self._seeds, self._evaluation = backend, seeds, evaluation
-        self._lives, self._first_start = lives, EVALUATION_SEED
+        self._lives, self._first_start, self._first_env = lives, EVALUATION_SEED, first_env
         self.info = info
         """What episodes said of themselves; None where nothing is logged of it."""
         self.step_info = step_info
@@ -165,7 +166,7 @@ class GymnasiumEnv:
         if self._evaluation:
             return [[self._first_start + n for n in range(self.n_envs)]] * self.members
         # Hashed, not seed + n: runs with neighbouring seeds would otherwise share most of their episodes.
-        env = torch.arange(self.n_envs).view(1, -1)
+        env = torch.arange(self._first_env, self._first_env + self.n_envs).view(1, -1)
         keys = rng.bits(torch.tensor(self._seeds).view(-1, 1), rng.RESET, env, self._resumes)
         return (keys & 0x7FFFFFFF).tolist()
 

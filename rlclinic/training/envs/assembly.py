@@ -27,20 +27,21 @@ def assemble(
     evaluation: bool,
     factory: Factory | None,
     tasks: Assignment | None = None,
+    first_env: int = 0,
 ) -> VecEnv:
     """What rlclinic.training.envs.make returns; tasks: versions of the environment that its copies play, instead of the config's own."""
     env: VecEnv
     if _goes_native(config, factory, tasks):
-        env = played = native.make(config, seeds, n_envs, device, evaluation, None if tasks is None else tasks.build(device))
+        env = played = native.make(config, seeds, n_envs, device, evaluation, None if tasks is None else tasks.build(device), first_env)
         if tasks is not None:
             tasks.attach(played)
     elif factory is None and atari.steps(config):
-        env = atari.make(config, seeds, n_envs, device, evaluation)
+        env = atari.make(config, seeds, n_envs, device, evaluation, first_env)
     else:
         # Imported here: Gymnasium takes a quarter of a second, which native environments need not spend.
         from rlclinic.training.envs import gymnasium_envs
 
-        env = gymnasium_envs.make(config, seeds, n_envs, device, evaluation, factory, tasks)
+        env = gymnasium_envs.make(config, seeds, n_envs, device, evaluation, factory, tasks, first_env)
     # ALE stacks by itself, out of frames that nobody else sees.
     return put_around(env, config, stacked=factory is None and atari.steps(config))
 

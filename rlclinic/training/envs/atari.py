@@ -45,7 +45,7 @@ def steps(config: EnvConfig) -> bool:
     return False
 
 
-def make(config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluation: bool) -> GymnasiumEnv:
+def make(config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluation: bool, first_env: int = 0) -> GymnasiumEnv:
     """One vector environment per member. Evaluations play whole games, lives and all."""
     from rlclinic.training.envs import spaces
     from rlclinic.training.envs.adapter import GymnasiumEnv, Local
@@ -65,6 +65,7 @@ def make(config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluati
         device=device,
         evaluation=evaluation,
         lives=lives,
+        first_env=first_env,
     )
 
 

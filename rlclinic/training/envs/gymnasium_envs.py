@@ -30,6 +30,7 @@ def make(
     evaluation: bool,
     factory: making.Factory | None,
     tasks: Assignment | None = None,
+    first_env: int = 0,
 ) -> GymnasiumEnv:
     """The envs of a config that is not stepped natively; tasks: versions of the environment that its copies play."""
     if factory is None:
@@ -39,7 +40,7 @@ def make(
         if isinstance(made, VectorEnv):
             if tasks is not None:
                 tasks.refuse("a VectorEnv")
-            return _vectors(made, config, seeds, n_envs, device, evaluation, factory)
+            return _vectors(made, config, seeds, n_envs, device, evaluation, factory, first_env)
         first = making.wrap(config, made, factory)
     name = making.name_of(config, factory)
     observations = spaces.observations(first.observation_space, name)
@@ -85,11 +86,12 @@ def make(
         evaluation=evaluation,
         info=None if evaluation or not info_columns.columns(config) else info_columns.Window(config, len(seeds)),
         step_info=() if evaluation else config.step_info,
+        first_env=first_env,
     )
 
 
 def _vectors(
-    first: Any, config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluation: bool, factory: making.Factory
+    first: Any, config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluation: bool, factory: making.Factory, first_env: int
 ) -> GymnasiumEnv:
     """One vector env per member, made by the user's factory."""
     name = making.name_of(config, factory)
@@ -115,6 +117,7 @@ def _vectors(
         evaluation=evaluation,
         info=None if evaluation or not info_columns.columns(config) else info_columns.Window(config, len(seeds)),
         step_info=() if evaluation else config.step_info,
+        first_env=first_env,
     )
 
 

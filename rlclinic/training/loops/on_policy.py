@@ -212,12 +212,13 @@ def collect(
     iteration: int | Tensor,
     clock: dict[str, float],
     act_step: "ActStep | None" = None,
+    first_env: int = 0,
 ) -> Rollout:
-    """T steps in every env with the current policy; moves `position` on. seed is [M, 1, 1]."""
+    """T steps in every env with the current policy; moves `position` on. seed is [M, 1, 1]; first_env is the first env's number."""
     steps, policy = plan.config.n_steps, plan.policy
     params = policy.layout.views(learner.flat)
     step_index = torch.arange(steps, device=seed.device).view(1, -1, 1) + iteration * steps
-    env_index = torch.arange(env.n_envs, device=seed.device).view(1, 1, -1)
+    env_index = torch.arange(first_env, first_env + env.n_envs, device=seed.device).view(1, 1, -1)
     noise = policy.distribution.noise(seed, step_index, env_index).unbind(1)  # T times [M, N, K]
     fields: dict[str, list[Tensor]] = {name: [] for name in ("obs", "net_obs", "action", "dist", "value", "action_mask")}
     taken = []
@@ -282,9 +283,23 @@ def stack(plan: Plan, learner: Learner, fields: dict[str, list[Tensor]], taken: 
     )
 
 
-@torch.no_grad()
 def estimate_advantages(plan: Plan, learner: Learner, rollout: Rollout, hp: Hyperparameters) -> tuple[Batch, Estimates]:
     """The whole rollout as one batch with advantages and targets, and what they were before scaling."""
+    whole, raw = assess(plan, learner, rollout, hp)
+    return scale(plan, whole), raw
+
+
+@torch.no_grad()
+def scale(plan: Plan, whole: Batch) -> Batch:
+    """A rollout with its advantages as learning takes them: scaled here, unless each minibatch does it."""
+    if plan.config.normalize_advantage == "off" or plan.scales_minibatches:
+        return whole
+    return whole._replace(advantage=plan.standardize(whole.advantage, whole.weight))
+
+
+@torch.no_grad()
+def assess(plan: Plan, learner: Learner, rollout: Rollout, hp: Hyperparameters) -> tuple[Batch, Estimates]:
+    """A rollout, or some of its envs, as one batch with targets and advantages that are not scaled yet."""
     params = plan.policy.layout.views(learner.flat)
     value, next_value = values(plan.policy, params, rollout, plan.compiles)
     reward = normalize.learned(rollout.reward, plan.env)
@@ -304,9 +319,6 @@ def estimate_advantages(plan: Plan, learner: Learner, rollout: Rollout, hp: Hype
         advantage = rollout.weighed.apply(advantage)
     rows = rollouts.rows
     weight = None if counts is None else rows(counts).float()
-    raw = rows(advantage)
-    if plan.config.normalize_advantage != "off" and not plan.scales_minibatches:
-        advantage = plan.standardize(raw, weight).view_as(advantage)
     mask = None if rollout.action_mask is None else rows(rollout.action_mask)
     whole = Batch(
         obs=rows(rollout.net_obs),
@@ -318,7 +330,7 @@ def estimate_advantages(plan: Plan, learner: Learner, rollout: Rollout, hp: Hype
         weight=weight,
         action_mask=mask,
     )
-    return whole, Estimates(raw, rows(reward))
+    return whole, Estimates(whole.advantage, rows(reward))
 
 
 @torch.no_grad()
@@ -451,27 +463,58 @@ def update_step(
     """
     grad, readings = gradients.gradient(plan, flat if at is None else at, batch, hp)
     with torch.no_grad():
-        squares = torch.cat([part.sum(1, keepdim=True) for part in (grad * grad).split(plan.policy.parts, 1)], 1)
-        if hp.target_kl is not None and "log_ratio" in readings:
-            # Checked before the step is applied: a policy that has moved too far stays where it is.
-            within = losses.kl_k3(readings["log_ratio"], batch.weight) <= 1.5 * hp.target_kl
-            active = within if active is None else active & within
-        if hp.max_grad_norm is not None:
-            grad = optim.clip_by_norm(grad, squares.sum(1, keepdim=True).sqrt(), hp.max_grad_norm)
-        if plan.optimizer.kind == "adam" and flat.shape[1] >= WIDE and hp.value_lr is None and not plan.compiles and not flat.is_cuda:
-            flat, state = flat.clone(), OptimizerState(*(each.clone() for each in state))
-            rates, going = [each["learning_rate"] for each in hp.per_member], None if active is None else active.flatten().tolist()
-            optim.adam_in_place(plan.optimizer, flat, grad, state, rates, going)
-        else:
-            flat, state = optim.step(plan.optimizer, flat, grad, state, hp.step_size, active)
-    readings["grad_squares"] = squares
+        readings["grad_squares"] = torch.cat([part.sum(1, keepdim=True) for part in (grad * grad).split(plan.policy.parts, 1)], 1)
+    flat, state, active = apply_gradient(plan, flat, state, grad, readings, batch.weight, hp, active)
     return flat, state, active, readings
+
+
+@torch.no_grad()
+def apply_gradient(
+    plan: Plan,
+    flat: Tensor,
+    state: OptimizerState,
+    grad: Tensor,
+    readings: dict[str, Tensor],
+    weight: Tensor | None,
+    hp: Hyperparameters,
+    active: Tensor | None,
+) -> tuple[Tensor, OptimizerState, Tensor | None]:
+    """Clip a gradient [M, P] and take the optimizer's step along it, unless the policy has moved too far; also says who goes on.
+
+    flat, state and grad may be some of the weights; `grad_squares` and `log_ratio` of the readings are those of the whole minibatch.
+    """
+    if hp.target_kl is not None and "log_ratio" in readings:
+        # Checked before the step is applied: a policy that has moved too far stays where it is.
+        within = losses.kl_k3(readings["log_ratio"], weight) <= 1.5 * hp.target_kl
+        active = within if active is None else active & within
+    if hp.max_grad_norm is not None:
+        grad = optim.clip_by_norm(grad, readings["grad_squares"].sum(1, keepdim=True).sqrt(), hp.max_grad_norm)
+    if plan.optimizer.kind == "adam" and flat.shape[1] >= WIDE and hp.value_lr is None and not plan.compiles and not flat.is_cuda:
+        flat, state = flat.clone(), OptimizerState(*(each.clone() for each in state))
+        rates, going = [each["learning_rate"] for each in hp.per_member], None if active is None else active.flatten().tolist()
+        optim.adam_in_place(plan.optimizer, flat, grad, state, rates, going)
+    else:
+        flat, state = optim.step(plan.optimizer, flat, grad, state, hp.step_size, active)
+    return flat, state, active
 
 
 UpdateStep = Callable[
     [Plan, Tensor, OptimizerState, Batch, Hyperparameters, Tensor | None],
     tuple[Tensor, OptimizerState, Tensor | None, dict[str, Tensor]],
 ]
+
+
+def find_finite(after: Learner, readings: dict[str, Tensor]) -> Tensor:
+    """Whose update has left finite numbers, [M, 1]."""
+    # One NaN gradient makes all weights of that member NaN for good, so looking once per iteration misses nothing.
+    # Losses too: target_kl refuses a step whose KL is NaN, so that the weights stay finite and nothing is learned ever after.
+    return torch.isfinite(after.flat).all(1, keepdim=True) & torch.isfinite(readings["total"][:1]).T
+
+
+def take_back(before: Learner, after: Learner, good: Tensor) -> Learner:
+    """The learner with the updates of good members alone."""
+    kept = (torch.where(good, new, old) for new, old in zip(after.optimizer, before.optimizer, strict=True))
+    return replace(after, flat=torch.where(good, after.flat, before.flat), optimizer=OptimizerState(*kept))
 
 
 @torch.no_grad()

@@ -19,6 +19,8 @@ from rlclinic.training.engines.eager import Engine
 from rlclinic.training.loops import on_policy
 from rlclinic.training.loops.on_policy import Learner, Plan
 from rlclinic.training.maths import returns
+from rlclinic.training.parallel import engine as parallel
+from rlclinic.training.parallel.spread_env import SpreadEnv
 from rlclinic.training.pending_row import CapturedOutcome
 from rlclinic.training.recording import histograms
 from rlclinic.training.sentinels import environment, on_policy_sentinels
@@ -77,11 +79,21 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
     if isinstance(cohort.env, Staged):
         cohort.env.score(iteration.estimates.advantage)
     cohort.learner = on_policy.update_normalizers(plan, after, rollout, hp, mask, iteration.first_env)
+    if row_due and isinstance(cohort.env, SpreadEnv):
+        sentinels |= hear_ranks(session, cohort.env, rollout, costly)
     failures.environments(cohort)
     if "kl" in readings and members.adaptive(cohort.members):
         for member, kl in zip(cohort.members, last_tried(readings, "kl").tolist(), strict=True):
             members.adapt(member, kl)
     return sentinels
+
+
+def hear_ranks(session: "Session", env: SpreadEnv, rollout: Rollout, costly: bool) -> dict[str, Tensor]:
+    """Whether the ranks still agree, and what they wait for."""
+    started = time.perf_counter()
+    said = parallel.testify(env, parts(session.cohort)[1], rollout, costly=costly)
+    session.clock["sentinels"] += time.perf_counter() - started
+    return {name if name.startswith("time/") else on_policy_sentinels.PREFIX + name: number for name, number in said.items()}
 
 
 def share_advantages(rollout: Rollout, hp: Hyperparameters, names: Sequence[str]) -> dict[str, Tensor]:

@@ -104,7 +104,15 @@ def build_dynamics(config: EnvConfig, device: str) -> Dynamics:
         ) from reason
 
 
-def make(config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluation: bool, dynamics: Dynamics | None = None) -> NativeEnv:
+def make(
+    config: EnvConfig,
+    seeds: list[int],
+    n_envs: int,
+    device: str,
+    evaluation: bool,
+    dynamics: Dynamics | None = None,
+    first_env: int = 0,
+) -> NativeEnv:
     """The native envs of a config to which there is no objection; dynamics: instead of the config's own."""
     limit = config.max_episode_steps or CATALOG[config.id].max_episode_steps
-    return NativeEnv(dynamics or build_dynamics(config, device), seeds, n_envs, device, limit, evaluation)
+    return NativeEnv(dynamics or build_dynamics(config, device), seeds, n_envs, device, limit, evaluation, first_env)

@@ -41,6 +41,7 @@ class NativeEnv:
         device: str = "cpu",
         max_episode_steps: int | None = None,
         evaluation: bool = False,
+        first_env: int = 0,
     ) -> None:
         self.members, self.n_envs = len(seeds), n_envs
         self.obs_shape, self.obs_low, self.obs_high = dynamics.obs_shape, dynamics.obs_low, dynamics.obs_high
@@ -52,7 +53,7 @@ class NativeEnv:
         shape = (self.members, n_envs)
         # Reading a flag on the CPU is cheap, and most steps end no episode. On a GPU it would stall the queue.
         self._looks = self.device.type == "cpu"
-        self._draws = _Draws(seeds, n_envs, self.device, evaluation)
+        self._draws = _Draws(seeds, n_envs, self.device, evaluation, first_env)
         self._starts = _Starts(self._draws, dynamics)
         self._chances = _Chances(self._draws) if dynamics.chance else None
         self._ages = _Ages(torch.zeros(shape, dtype=torch.int64, device=device), max_episode_steps)
@@ -196,8 +197,8 @@ class _Ages:
 class _Draws:
     """Where a member's and env's random numbers come from; an evaluation env's are the same for every member."""
 
-    def __init__(self, seeds: list[int], n_envs: int, device: torch.device, evaluation: bool) -> None:
-        env = torch.arange(n_envs, device=device).view(1, -1, 1)
+    def __init__(self, seeds: list[int], n_envs: int, device: torch.device, evaluation: bool, first_env: int = 0) -> None:
+        env = torch.arange(first_env, first_env + n_envs, device=device).view(1, -1, 1)
         self.shape, self.rows = (len(seeds), n_envs), len(seeds) * n_envs
         self.ahead = max(2, min(_AHEAD, _DRAW_LIMIT // self.rows))
         self.device = device

@@ -1,0 +1,105 @@
+"""Whether ranks pay here: a few steps and gradients by one process alone, and by all ranks together, in environments of their own."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
+from typing import Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rlclinic.config import numbers, value_at
+from rlclinic.training import members
+from rlclinic.training.algos.hyperparameters import Hyperparameters
+from rlclinic.training.data.rollouts import Batch
+from rlclinic.training.envs.base import VecEnv
+from rlclinic.training.loops import on_policy
+from rlclinic.training.loops.on_policy import Learner, Position, UpdateStep
+from rlclinic.training.parallel.part import Part
+
+STEPS: Final = 8
+"""Env steps of a measurement."""
+REPEATS: Final = 3
+"""Of which the fastest counts: whatever else the machine does only takes time."""
+
+
+class Speed(NamedTuple):
+    """What an iteration takes, by what was measured of its parts."""
+
+    alone_seconds: float
+    together_seconds: float
+
+    @property
+    def speedup(self) -> float:
+        """How many times as fast as one process."""
+        return self.alone_seconds / self.together_seconds
+
+
+def measure(part: Part) -> Speed:
+    """Rank 0's side: alone, while the others wait, and then with them."""
+    from rlclinic.training import assembly
+
+    config = part.config
+    env = assembly.make_own_env(config, part.seeds, str(part.ranks.device), None, [], slice(0, config.env.n_envs))
+    try:
+        alone = _time(part, env, 0, on_policy.update_step, lambda: None)
+    finally:
+        env.close()
+    part.ranks.announce("calibrate")
+    return Speed(alone, together(part))
+
+
+def together(part: Part) -> float:
+    """Seconds of an iteration by all ranks."""
+    from rlclinic.training import assembly
+
+    env = assembly.make_own_env(part.config, part.seeds, str(part.ranks.device), None, [], part.share)
+    try:
+        return _time(part, env, part.share.start, part.update_step, lambda: part.ranks.sum("calibration", torch.zeros(1)))
+    finally:
+        env.close()
+
+
+def _time(part: Part, env: VecEnv, first_env: int, step: UpdateStep, meet: Callable[[], object]) -> float:
+    """Seconds of an iteration: its env steps, its passes over the rollout and its gradient steps, each as measured."""
+    from rlclinic.training import assembly
+
+    config, plan, device = part.config, part.plan, part.ranks.device
+    short = replace(plan, config=plan.config.model_copy(update={"n_steps": STEPS}))
+    learner = assembly.fresh_learner(plan, part.seeds, config.env.n_envs, device)
+    assert isinstance(learner, Learner)
+    learner = part.take_optimizer(learner) if step == part.update_step else learner
+    hp = _numbers(part)
+    position = Position(env.reset(), env.action_mask)
+    played, learned, batch = [], [], None
+    for _ in range(REPEATS):
+        meet()
+        started = perf_counter()
+        rollout = on_policy.collect(short, learner, env, position, part.seed, 0, {"env": 0.0}, first_env=first_env)
+        own, _ = on_policy.assess(short, learner, rollout, hp)
+        played.append(perf_counter() - started)
+        batch = _fill(own, plan.batch_rows) if batch is None else batch
+        meet()
+        started = perf_counter()
+        step(plan, learner.flat, learner.optimizer, batch, hp, None)
+        learned.append(perf_counter() - started)
+    steps = plan.config.n_steps / STEPS
+    updates = plan.n_epochs * plan.rollout_size / plan.batch_rows
+    return steps * min(played) + updates * min(learned)
+
+
+def _fill(batch: Batch, rows: int) -> Batch:
+    """A minibatch of so many rows, out of fewer that come again and again."""
+
+    def filled(field: Tensor) -> Tensor:
+        return field.repeat(1, -(-rows // field.shape[1]), *(1,) * (field.dim() - 2))[:, :rows].contiguous()
+
+    return Batch(*(None if field is None else filled(field) for field in batch))  # type: ignore[arg-type]
+
+
+def _numbers(part: Part) -> Hyperparameters:
+    config = part.config
+    given = {
+        name: None if number is None else value_at(number, 0, config.run.max_env_steps) for name, number in numbers(config.algo).items()
+    }
+    return members.from_numbers([given] * len(part.seeds), part.plan.policy, part.ranks.device)

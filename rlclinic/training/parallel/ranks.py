@@ -1,0 +1,292 @@
+"""The processes that train one cohort together: who they are, how they are started, and what they exchange.
+
+Rank 0 starts the others on its own machine, with the variables that torchrun gives (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR,
+MASTER_PORT). Where these are set already, torchrun or another launcher has started all of them, on any machines:
+
+    torchrun --nproc-per-node 2 -m rlclinic.training runs/RUN
+
+Gradients and rollouts go through gloo on CPUs and nccl on GPUs, one message for each purpose. What rank 0 announces is JSON.
+"""
+
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from time import perf_counter
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+from rlclinic.errors import ConfigError
+from rlclinic.training.parallel.watch import OBITUARY_SECONDS, Heart, Pulse, RankLost
+
+FOLLOWER: Final = "rlclinic.training.parallel"
+"""The module that other ranks run."""
+JOIN: Final = timedelta(seconds=120)
+"""How long ranks are waited for when they start: each imports PyTorch."""
+FOREVER: Final = timedelta(days=30)
+"""Collectives have no time limit of their own: a rank that computes for long is waited for, and what hangs the watch ends."""
+ANNOUNCED: Final = 4096
+"""Bytes of an announcement that go in one message."""
+ALIGNED: Final = 8
+Tensors = dict[str, Tensor]
+Shapes = list[tuple[str, list[int], str]]
+
+_gather: Any = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+_scatter: Any = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
+
+class Ranks:
+    """The ranks, as one of them sees them."""
+
+    def __init__(self, store: Any, rank: int, world: int, device: torch.device, children: "list[subprocess.Popen[bytes]] | None" = None):
+        self.rank, self.world, self.device = rank, world, device
+        self.pulse, self._children = Pulse(), children or []
+        self.heart = Heart(store.clone() if hasattr(store, "clone") else store, rank, world, self.pulse, self._children)
+        self.heart.start()
+        self.waited = 0.0
+        """Seconds in collectives so far."""
+        self.broken = False
+        try:
+            backend = "nccl" if device.type == "cuda" else "gloo"
+            dist.init_process_group(backend, store=dist.PrefixStore("group", store), rank=rank, world_size=world, timeout=FOREVER)
+        except Exception as error:
+            raise self._explain("join", error) from error
+
+    # ── collectives ──
+
+    @contextmanager
+    def _collective(self, name: str) -> Iterator[None]:
+        started = perf_counter()
+        self.pulse.enter(name)
+        try:
+            yield
+        except RuntimeError as error:
+            raise self._explain(name, error) from error
+        finally:
+            self.pulse.leave()
+            self.waited += perf_counter() - started
+
+    def _explain(self, name: str, error: Exception) -> RankLost:
+        """Why a collective broke: what the watch has found out, or the transport's own words."""
+        self.broken = True
+        if self.rank == 0:
+            self.heart.known.wait(OBITUARY_SECONDS)
+        why = self.heart.reason or f"collective broken: {str(error).strip().splitlines()[0][:200]} ({self.heart.describe_others()})"
+        return RankLost(
+            f"{why}.\n  Rank {self.rank} was in collective {self.pulse.sequence} ({name}), and cannot go on without the others.\n"
+            "  Everything up to the last checkpoint is intact, and a resume goes on from there with all ranks"
+        )
+
+    def sum(self, name: str, buffer: Tensor) -> Tensor:
+        """The sum over ranks of a buffer, in place."""
+        with self._collective(name):
+            dist.all_reduce(buffer)
+        return buffer
+
+    def scatter_sum(self, name: str, buffer: Tensor) -> Tensor:
+        """Of the sum over ranks of a buffer [world, ...], this rank's own part."""
+        own = torch.empty_like(buffer[0])
+        with self._collective(name):
+            _scatter(own.view(-1), buffer.view(-1))
+        return own
+
+    def gather(self, name: str, own: Tensor) -> Tensor:
+        """A tensor of every rank, [world, ...]."""
+        every = own.new_empty((self.world, *own.shape))
+        with self._collective(name):
+            _gather(every.view(-1), own.contiguous().view(-1))
+        return every
+
+    def gather_tensors(self, name: str, own: Tensors) -> list[Tensors]:
+        """Tensors of every rank by name, in one message; they have the same shapes everywhere."""
+        shapes = shapes_of(own)
+        return [unpack(shapes, row) for row in self.gather(name, pack(own, self.device)).unbind(0)]
+
+    # ── announcements ──
+
+    def announce(self, kind: str, tensors: Tensors | None = None, **content: Any) -> None:
+        """Rank 0's word on what comes next, with tensors that go to everybody."""
+        shapes = None if tensors is None else shapes_of(tensors)
+        text = json.dumps({"kind": kind, "tensors": shapes, **content}).encode()
+        body = len(text).to_bytes(8, "little") + text
+        first, rest = body[:ANNOUNCED].ljust(ANNOUNCED, b"\0"), body[ANNOUNCED:]
+        self._broadcast("announcement", _as_tensor(first, self.device))
+        if rest:
+            self._broadcast("announcement", _as_tensor(rest, self.device))
+        if tensors is not None:
+            self._broadcast(kind, pack(tensors, self.device))
+
+    def listen(self) -> tuple[dict[str, Any], Tensors]:
+        """What rank 0 announces."""
+        first = self._broadcast("announcement", torch.zeros(ANNOUNCED, dtype=torch.uint8, device=self.device))
+        size = int.from_bytes(bytes(first[:8].tolist()), "little")
+        body = bytes(first.tolist())[8:]
+        if size > len(body):
+            body += bytes(self._broadcast("announcement", torch.zeros(size - len(body), dtype=torch.uint8, device=self.device)).tolist())
+        content: dict[str, Any] = json.loads(body[:size])
+        shapes = content.pop("tensors")
+        if shapes is None:
+            return content, {}
+        buffer = torch.zeros(sum(_padded(shape, dtype) for _, shape, dtype in shapes), dtype=torch.uint8, device=self.device)
+        return content, unpack(shapes, self._broadcast(content["kind"], buffer))
+
+    def _broadcast(self, name: str, buffer: Tensor) -> Tensor:
+        with self._collective(name):
+            dist.broadcast(buffer, 0)
+        return buffer
+
+    # ── the end ──
+
+    def close(self) -> None:
+        """Leave the group; rank 0 ends the others that it has started."""
+        if self.rank == 0 and not self.broken:
+            with suppress(RankLost):
+                self.announce("end")
+        self.heart.stop()
+        for process in self._children:
+            try:
+                process.wait(0.0 if self.broken else 10.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if dist.is_initialized() and not self.broken:
+            dist.destroy_process_group()
+
+
+# ── starting ──
+
+joined: list[Ranks] = []
+"""The ranks of this process where others have started them: there is one group for as long as it lives."""
+
+
+def begin(world: int, device: torch.device) -> Ranks:
+    """Rank 0's side: start the others, or join those that torchrun has started."""
+    if joined:
+        return joined[0]
+    if is_launched():
+        check_world(world)
+        joined.append(join(device))
+        return joined[0]
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))  # nobody else's business
+    listening.listen()
+    port = listening.getsockname()[1]
+    store = dist.TCPStore(
+        "127.0.0.1", port, None, is_master=True, timeout=JOIN, wait_for_workers=False, master_listen_fd=listening.detach()
+    )
+    _stay_local()
+    variables = {"WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    children = [
+        subprocess.Popen(
+            # The kernel ends it with this process, however that ends.
+            [sys.executable, "-m", "rlclinic.launch.child", str(os.getpid()), FOLLOWER],
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **variables, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+        )
+        for rank in range(1, world)
+    ]
+    try:
+        return Ranks(store, 0, world, device_of(0, device), children)
+    except BaseException:
+        for process in children:
+            process.kill()
+            process.wait()
+        raise
+
+
+def join(device: torch.device | None = None) -> Ranks:
+    """A rank that somebody else has started."""
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    store, _, _ = next(dist.rendezvous("env://", rank, world, timeout=JOIN))
+    kind = device or torch.device("cuda" if os.environ.get("RLCLINIC_RANK_DEVICE") == "cuda" else "cpu")
+    return Ranks(store, rank, world, device_of(int(os.environ.get("LOCAL_RANK", rank)), kind))
+
+
+def leave() -> None:
+    """End the ranks that others have started, as there is nothing more to train."""
+    while joined:
+        joined.pop().close()
+
+
+def is_launched() -> bool:
+    """Whether all ranks were started by torchrun, or by something that gives the same variables."""
+    return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")) and int(os.environ["WORLD_SIZE"]) > 1
+
+
+def check_world(world: int) -> None:
+    """ConfigError where other ranks were started than the config says."""
+    there = int(os.environ["WORLD_SIZE"])
+    if there != world:
+        raise ConfigError(
+            f"run.data_parallel={world}, but WORLD_SIZE={there} ranks were started.\n"
+            "  Sums would be taken in another order than before, and a resume would not be exact.\n"
+            f"  Try: torchrun --nproc-per-node {world}, or a fork with run.data_parallel={there}"
+        )
+
+
+def device_of(local_rank: int, device: torch.device) -> torch.device:
+    """A GPU for each rank of a machine."""
+    if device.type != "cuda":
+        return device
+    count = torch.cuda.device_count()
+    if local_rank >= count:
+        raise ConfigError(
+            f"rank {local_rank} of this machine has no GPU: there are {count}.\n  Two ranks on one GPU would only wait for each other.\n"
+            f"  Try: --data-parallel {count}"
+        )
+    torch.cuda.set_device(local_rank)
+    return torch.device("cuda", local_rank)
+
+
+def _stay_local() -> None:
+    """Ranks of one machine talk over its loopback, where nobody listens."""
+    with suppress(OSError):
+        names = [name for _, name in socket.if_nameindex()]
+        loopback = next((name for name in ("lo", "lo0") if name in names), None)
+        if loopback is not None:
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
+
+
+# ── tensors as bytes ──
+
+
+def shapes_of(tensors: Tensors) -> Shapes:
+    """What `unpack` needs to know."""
+    return [(name, list(tensor.shape), str(tensor.dtype).removeprefix("torch.")) for name, tensor in tensors.items()]
+
+
+def pack(tensors: Tensors, device: torch.device) -> Tensor:
+    """Tensors one after the other as bytes."""
+    parts = []
+    for tensor in tensors.values():
+        part = tensor.detach().to(device).contiguous().view(-1).view(torch.uint8)
+        parts += [part, part.new_zeros(-len(part) % ALIGNED)]
+    return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.uint8, device=device)
+
+
+def unpack(shapes: Shapes, buffer: Tensor) -> Tensors:
+    """The inverse; what comes out lies in the buffer."""
+    found, start = {}, 0
+    for name, shape, kind in shapes:
+        dtype = getattr(torch, kind)
+        size = math.prod(shape) * dtype.itemsize
+        found[name] = buffer[start : start + size].view(dtype).view(shape)
+        start += _padded(shape, kind)
+    return found
+
+
+def _padded(shape: list[int], kind: str) -> int:
+    size = math.prod(shape) * int(getattr(torch, kind).itemsize)
+    return size + -size % ALIGNED
+
+
+def _as_tensor(text: bytes, device: torch.device) -> Tensor:
+    return torch.frombuffer(bytearray(text), dtype=torch.uint8).to(device)
