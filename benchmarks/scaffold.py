@@ -56,7 +56,7 @@ MISTAKES: Final = (
     ("difficulty does nothing", LINE, ENV, "round(self.difficulty * (CELLS - 2))", "round(CELLS - 2)"),
     ("observations leave their space", POINT, ENV, "spaces.Box(-4.0, 4.0", "spaces.Box(-0.5, 0.5"),
     ("observations have another type", POINT, ENV, ".astype(np.float32)", ".astype(np.float64)"),
-    ("the observation is a view that later steps change", POINT, ENV, "self.position = np.clip(wanted, -1, 1)", "np.clip(wanted, -1, 1, out=self.position)"),
+    ("the observation is an array that later steps change", POINT, ENV, "def _observe(self) -> Any:\n", "def _observe(self) -> Any:\n        self._seen = getattr(self, '_seen', np.zeros(self.observation_space.shape, np.float32))\n        self._seen[:] = self._look()\n        return self._seen\n\n    def _look(self) -> Any:\n"),
     ("copies share their state", LINE, ENV, "self.position = int(np.clip(wanted, 0, CELLS - 1))", "type(self).position = int(np.clip(wanted, 0, CELLS - 1)); vars(self).pop('position', None)"),
     ("steps are not counted anew", POINT, ENV, "self.steps, self.reached, self.bumped = 0, False, False", "self.steps, self.reached, self.bumped = getattr(self, 'steps', 0), False, False"),
     ("a potential that is kept at the end", POINT, ENV, "measure(self), self, terminated)", "measure(self), self, False)"),

@@ -222,6 +222,42 @@ def test_success_flags_and_nested_observations_are_seen() -> None:
     assert alarms(found) == set()
 
 
+class Room(gym.Env[Any, Any]):
+    """Walk to a door of a square room: from one start in four a single action leads there at once."""
+
+    observation_space: Any = gym.spaces.Box(-4.0, 4.0, (2,), np.float32)
+    action_space: Any = gym.spaces.Discrete(4)
+    moves: Any = np.array([[1, 0], [-1, 0], [0, 1], [0, -1]])
+    pays: Any = staticmethod(float)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        super().reset(seed=seed)
+        self.place, self.steps = self.np_random.uniform(-1, 1, 2), 0
+        self.door = np.clip(self.place + self.np_random.choice([-0.35, 0.35], 2) * self.np_random.permutation([1, 0]), -1, 1)
+        return (self.door - self.place).astype(np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.place = np.clip(self.place + 0.15 * self.moves[int(action)], -1, 1)
+        self.steps += 1
+        reached = bool(np.linalg.norm(self.place - self.door) < 0.16)
+        info = {"is_success": reached}
+        return (self.door - self.place).astype(np.float32), self.pays(reached), reached, self.steps >= 60 and not reached, info
+
+
+def test_a_door_that_one_action_leads_to_at_once_does_not_mean_that_actions_hardly_count() -> None:
+    """The episode that ends after a few steps says nothing of how far the others come, and a goal that chance meets is no sparse one."""
+    assert [f"{finding.rule}: {finding.text}" for finding in looked_at(Room).findings] == []
+
+
+def test_a_reward_at_the_end_is_told_where_chance_hardly_meets_it() -> None:
+    class Far(Room):
+        def step(self, action: Any) -> Any:
+            obs, _, reached, *rest = super().step(action if self.steps % 7 else 0)
+            return obs, float(reached and self.steps < 3), reached, *rest
+
+    assert "ENV312" in {finding.rule for finding in looked_at(Far).findings}
+
+
 # ── in a process of its own ──
 
 

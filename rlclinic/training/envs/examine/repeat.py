@@ -195,18 +195,24 @@ def _when_they_differ(probe: Probe, traces: list[Trace]) -> dict[str, Any]:
         "observations_differ_from": min((place for place in seen if place is not None), default=None),
         "rewards_differ_from": min((place for place in paid if place is not None), default=None),
         "apart": _apart(probe, traces),
-        "steps": probe.length,
+        # As far as two of them go: one that meets the goal at once ends before anybody has come far.
+        "steps": sorted(len(each) - 1 for each in traces)[-2:][0],
     }
 
 
 def _apart(probe: Probe, traces: list[Trace]) -> list[float]:
-    """Of every number of the observation: the largest distance between two ways to act, at the same step."""
-    rows = [_to_rows(probe, [step[0] for step in each[1:]]) for each in traces]
-    if any(row is None for row in rows):
+    """Of every number of the observation: the largest distance between two ways to act, at the same step, while both go on."""
+    rows = [row for each in traces if (row := _to_rows(probe, [step[0] for step in each[1:]])) is not None]
+    if len(rows) < len(traces):
         return []
-    steps = min(map(len, rows))
-    stacked = np.stack([row[:steps] for row in rows])
-    return [float(each) for each in np.nan_to_num(np.ptp(stacked, axis=0)).max(0)]
+    rows = [row for row in rows if len(row)]
+    if len(rows) < 2:
+        return []
+    far = [
+        np.nan_to_num(np.ptp(np.stack([row[step] for row in rows if len(row) > step]), axis=0))
+        for step in range(sorted(map(len, rows))[-2])
+    ]
+    return [float(each) for each in np.stack(far).max(0)]
 
 
 def _idle_dimensions(probe: Probe, space: spaces.Box) -> list[int]:

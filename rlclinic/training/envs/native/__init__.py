@@ -61,7 +61,7 @@ CATALOG: dict[str, Entry] = {
     "DeepSea-v0": _own("DeepSea-v0", tables.deep_sea, "size", "mapping_seed"),
     "Delivery-v0": _own("Delivery-v0", tables.delivery, "size", "farmable"),
     "DoorKey-v0": _own("DoorKey-v0", grids.DoorKey, "size"),
-    "Maze-v0": _own("Maze-v0", grids.Maze, "size", "difficulty", "levels"),
+    "Maze-v0": _own("Maze-v0", grids.Maze, "size", "difficulty", "levels", "first_level"),
     "SparseMountainCar-v0": _own("SparseMountainCar-v0", partial(mountain_car.MountainCar, sparse=True), "goal_velocity"),
     **{probe_id: _probe(probe_id) for probe_id in probes.PROBES},
 }

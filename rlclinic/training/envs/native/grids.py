@@ -104,47 +104,52 @@ class Maze(Dynamics):
     """A maze, one of `levels` in every episode: from a corner to a goal that lies further away the higher the `difficulty` is.
 
     `size` is the side with walls, an odd number from 5; `difficulty` is the share of the way to the room that is furthest from the start.
-    What is seen has the same shape in every size: walls and goal in 7 x 7 cells around the agent, and the way to the goal as the crow
-    flies. A policy goes on from one size to the next. Actions: up, right, down, left.
+    What is seen has the same shape in every size: walls and goal in 7 x 7 cells around the agent, the way to the goal as the crow flies,
+    and the direction of the last step. Without that a policy that remembers nothing could not tell a dead end it has been in from one it
+    has not: with it, keeping to one wall leads to every goal. A policy goes on from one size to the next. Actions: up, right, down, left.
+    Levels `first_level`, `first_level` + 1, …: others than those that were trained on show whether mazes were learned by heart.
 
-    State [x, y, level].
+    State [x, y, level, direction of the last step; 4: none yet].
     """
 
     action = ActionSpec("discrete", (4,))
     noise = 1
 
-    def __init__(self, device: str = "cpu", size: int = 9, difficulty: float = 1.0, levels: int = 500) -> None:
+    def __init__(self, device: str = "cpu", size: int = 9, difficulty: float = 1.0, levels: int = 500, first_level: int = 0) -> None:
         if not 5 <= size <= 31 or size % 2 == 0:
             raise ValueError(f"size={size} is not an odd number between 5 and 31")
         if not 0 <= difficulty <= 1:
             raise ValueError(f"difficulty={difficulty} is not between 0 and 1")
         if not 1 <= levels <= 100_000:
             raise ValueError(f"levels={levels} is not between 1 and 100000")
+        if first_level < 0:
+            raise ValueError(f"first_level={first_level} is below 0")
         self._size, self._levels = size, levels
-        built = [dig(size, level) for level in range(levels)]
+        built = [dig(size, level) for level in range(first_level, first_level + levels)]
         # A border as wide as the view reaches: every cell that is looked at exists.
         walls = np.pad(np.stack([walls for walls, _ in built]), ((0, 0), (VIEW // 2,) * 2, (VIEW // 2,) * 2), constant_values=True)
         self._walls = torch.tensor(walls, device=device)
         self._goals = torch.tensor([_choose_goal(ways, difficulty) for _, ways in built], device=device)
-        self.obs_shape = (2 * VIEW * VIEW + 2,)
+        self.obs_shape = (2 * VIEW * VIEW + 2 + len(STEPS),)
         self.obs_low, self.obs_high = np.zeros(self.obs_shape, np.float32), np.ones(self.obs_shape, np.float32)
-        self.obs_low[-2:] = -1.0
+        self.obs_low[2 * VIEW * VIEW : 2 * VIEW * VIEW + 2] = -1.0
         self._steps = torch.tensor(STEPS, device=device)
+        self._directions = torch.arange(len(STEPS), device=device)
         near = torch.arange(VIEW, device=device) - VIEW // 2
         down, right = torch.meshgrid(near, near, indexing="ij")
         self._right, self._down = right.reshape(-1), down.reshape(-1)
 
     def start(self, uniform: Tensor) -> Tensor:
         level = (uniform * self._levels).long().clamp_(max=self._levels - 1)
-        return torch.cat((torch.ones_like(level), torch.ones_like(level), level), -1)
+        return torch.cat((torch.ones_like(level), torch.ones_like(level), level, torch.full_like(level, len(STEPS))), -1)
 
     def observe(self, state: Tensor) -> Tensor:
-        x, y, level = state.split(1, -1)
+        x, y, level, last = state.split(1, -1)
         goal_x, goal_y = self._goals[level.squeeze(-1)].split(1, -1)
         column, row = x + self._right, y + self._down
         goal = (column == goal_x) & (row == goal_y)
         way = torch.cat((goal_x - x, goal_y - y), -1).float() / (self._size - 3)
-        return torch.cat((self._is_wall(level, column, row).float(), goal.float(), way), -1)
+        return torch.cat((self._is_wall(level, column, row).float(), goal.float(), way, (last == self._directions).float()), -1)
 
     def _is_wall(self, level: Tensor, column: Tensor, row: Tensor) -> Tensor:
         return self._walls[level, row + VIEW // 2, column + VIEW // 2]
@@ -153,7 +158,8 @@ class Maze(Dynamics):
         place, level = state[..., :2], state[..., 2]
         ahead = place + self._steps[action]
         blocked = self._is_wall(level, ahead[..., 0], ahead[..., 1])
-        after = torch.cat((torch.where(blocked.unsqueeze(-1), place, ahead), level.unsqueeze(-1)), -1)
+        last = torch.where(blocked, state[..., 3], action)
+        after = torch.cat((torch.where(blocked.unsqueeze(-1), place, ahead), torch.stack((level, last), -1)), -1)
         reached = self._at_goal(after)
         return after, reached.float(), reached
 

@@ -86,7 +86,7 @@ def reachable(maze: grids.Maze, state: torch.Tensor) -> dict[tuple[int, int], in
     steps, border = {here: 0}, [here]
     while border:
         x, y = border.pop(0)
-        there = torch.stack([torch.tensor([x, y, int(state[2])])] * 4)
+        there = torch.stack([torch.tensor([x, y, int(state[2]), 4])] * 4)
         for after in maze.advance(there, torch.arange(4), None)[0].tolist():
             cell = (after[0], after[1])
             if cell not in steps:
@@ -109,8 +109,8 @@ def test_a_more_difficult_maze_has_a_longer_way() -> None:
         maze = grids.Maze(size=size, difficulty=difficulty, levels=20)
         ways = []
         for level in range(20):
-            steps = reachable(maze, torch.tensor([1, 1, level]))
-            ways.append(next(count for place, count in steps.items() if maze.success(torch.tensor([*place, level]))))
+            steps = reachable(maze, torch.tensor([1, 1, level, 4]))
+            ways.append(next(count for place, count in steps.items() if maze.success(torch.tensor([*place, level, 4]))))
         return float(np.mean(ways))
 
     assert way(9, 0.0) < way(9, 0.5) < way(9, 1.0)
