@@ -38,8 +38,9 @@ def find_binaries() -> Path | None:
 class Server:
     """A running server. `url` reaches it as a user with a password."""
 
-    def __init__(self, binaries: Path, folder: Path) -> None:
-        self.binaries, self.folder = binaries, folder
+    def __init__(self, binaries: Path, folder: Path, listen: Sequence[str] = ()) -> None:
+        self.binaries, self.folder, self.listen = binaries, folder, listen
+        self.port = 5432
         self.process: subprocess.Popen[bytes] | None = None
         self._who: dict[str, Any] = {}
         if os.getuid() == 0:
@@ -57,9 +58,16 @@ class Server:
             "initdb", "-D", "data", "-U", "clinic", "-A", "scram-sha-256", "--pwfile", "secret", "--no-sync", "-E", "UTF8", "--locale=C"
         )
 
+        with (folder / "data" / "pg_hba.conf").open("a") as rules:
+            rules.writelines(f"host all all {address.rpartition('.')[0]}.0/24 scram-sha-256\n" for address in listen)
+
     @property
     def url(self) -> str:
-        return f"postgresql://clinic:{PASSWORD}@/postgres?host={self.folder}"
+        return f"postgresql://clinic:{PASSWORD}@/postgres?host={self.folder}&port={self.port}"
+
+    def reach(self, address: str) -> str:
+        """The URL for who comes to one of its addresses."""
+        return f"postgresql://clinic:{PASSWORD}@{address}:{self.port}/postgres"
 
     def _run(self, name: str, *arguments: str) -> None:
         subprocess.run([self.binaries / name, *arguments], cwd=self.folder, check=True, capture_output=True, timeout=120, **self._who)
@@ -68,7 +76,13 @@ class Server:
         """Start it, and wait until it answers."""
         import psycopg
 
-        settings = {"listen_addresses": "", "unix_socket_directories": str(self.folder), "fsync": "off", "max_connections": "60"}
+        settings = {
+            "listen_addresses": ",".join(self.listen),
+            "port": str(self.port),
+            "unix_socket_directories": str(self.folder),
+            "fsync": "off",
+            "max_connections": "60",
+        }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -99,13 +113,13 @@ class Server:
 
 
 @contextmanager
-def serve() -> Iterator[Server]:
-    """A server that ends with the block."""
+def serve(listen: Sequence[str] = ()) -> Iterator[Server]:
+    """A server that ends with the block; reached by its socket, and at the addresses of this machine that are named."""
     binaries = find_binaries()
     if binaries is None:
         raise FileNotFoundError(MISSING)
     with tempfile.TemporaryDirectory(prefix="rlclinic-pg-", ignore_cleanup_errors=True) as folder:
-        server = Server(binaries, Path(folder))
+        server = Server(binaries, Path(folder), listen)
         try:
             server.start()
             yield server

@@ -25,6 +25,7 @@ from rlclinic.errors import RunError
 from rlclinic.launch import local, places
 from rlclinic.launch.plan import plan
 from rlclinic.runs import disk, status_file, studies
+from rlclinic.runs.object_store import artifacts
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 
@@ -75,19 +76,20 @@ def train_runs(
     """
     waiting = list(runs)
     starts = dict.fromkeys((run.id for run in waiting), 0)
-    while waiting:
-        before = {run.id: _last_process(run) for run in waiting}
-        launch = start(waiting, processes=processes, members=members, device=device, resume=resume)
-        launch.wait(tick=_Tick(launch, stop, observe, say))
-        if launch.stopping:
-            return False
-        left_out = given_up() if given_up is not None else ()
-        # A run that still waited its turn in a process that was killed has used up nothing, unless nobody in it got further.
-        begun = [run for run in waiting if _last_process(run) != before[run.id]] or waiting
-        for run in begun:
-            starts[run.id] += 1
-        waiting = [run for run in waiting if is_open(run) and run.id not in left_out and starts[run.id] <= restarts]
-        resume = True
+    with artifacts.uploading(runs):
+        while waiting:
+            before = {run.id: _last_process(run) for run in waiting}
+            launch = start(waiting, processes=processes, members=members, device=device, resume=resume)
+            launch.wait(tick=_Tick(launch, stop, observe, say))
+            if launch.stopping:
+                return False
+            left_out = given_up() if given_up is not None else ()
+            # A run that still waited its turn in a process that was killed has used up nothing, unless nobody in it got further.
+            begun = [run for run in waiting if _last_process(run) != before[run.id]] or waiting
+            for run in begun:
+                starts[run.id] += 1
+            waiting = [run for run in waiting if is_open(run) and run.id not in left_out and starts[run.id] <= restarts]
+            resume = True
     return True
 
 

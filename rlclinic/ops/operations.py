@@ -675,6 +675,8 @@ ONLY: Final[dict[Face, dict[str, str]]] = {
         "db check": "keeps the queue's database",
         "db migrate": "keeps the queue's database",
         "db move": "keeps the queue's database",
+        "artifacts push": "puts files of this machine into an object store",
+        "artifacts pull": "brings them back to this machine",
         "mcp": "starts a server",
         "agents install": "writes files into a client's folder",
     },

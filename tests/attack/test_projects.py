@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ from typer.testing import CliRunner
 
 from rlclinic.errors import UsageError
 from rlclinic.runs import notes
+from rlclinic.runs.database import connections
+from rlclinic.runs.database import index as indexing
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app as command_line
@@ -36,10 +39,21 @@ class Shared(NamedTuple):
         return self.client.request(method, path if path.startswith("/mcp") else API + path, headers=headers, **more)
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+@pytest.fixture(scope="module", params=["file", "postgresql"])
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    """Projects whose indexes, queues and audits are files of theirs, and such that share one database."""
+    with pytest.MonkeyPatch.context() as patched:
+        if request.param == "postgresql":
+            patched.setenv(connections.VARIABLE, request.getfixturevalue("postgres_server").url)
+            patched.setenv(indexing.VARIABLE, "shared")
+            connections.migrate(Store(tmp_path_factory.mktemp("any") / "runs"))
+        with serve_projects(tmp_path_factory.mktemp("shared")) as served:
+            yield served
+
+
+@contextmanager
+def serve_projects(folder: Path) -> Iterator[Shared]:
     """A server with two projects: bob writes in the maze; eve reads the arm; ann reads the maze and has work of her own in the arm."""
-    folder = tmp_path_factory.mktemp("shared")
     groups = {}
     for name in ("maze", "arm"):
         (folder / name).mkdir()

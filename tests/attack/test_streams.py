@@ -9,7 +9,7 @@ from rlclinic.runs.database.index import Index
 from rlclinic.runs.store import Store
 from rlclinic.serve.http import feeds
 from rlclinic.serve.http.feeds import Feeds
-from rlclinic.serve.http.news import Message
+from rlclinic.serve.http.replicas.news import Message
 from rlclinic.serve.http.watch_store import StoreWatch
 from tests.ops.recorded import record_group
 from tests.serve.mcp.stores import ran

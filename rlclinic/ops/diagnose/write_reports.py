@@ -8,6 +8,7 @@ from rlclinic.ops.runs.listing import get_run_info
 from rlclinic.report import charts
 from rlclinic.report.group import as_yaml, describe_group, html, markdown, run_markdown
 from rlclinic.report.models import GroupReport, RunInfo
+from rlclinic.runs.object_store import artifacts
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 
@@ -56,4 +57,5 @@ def write_reports(group: Group, diagnosis: "DiagnosisReport | None" = None) -> t
         written.append(picture)
     for run, seed in zip(group.runs, report.seeds, strict=True) if len(group.runs) <= MOST_RUN_REPORTS else ():
         run.write_report("report.md", run_markdown(report, seed))
+    artifacts.push_or_say([group, *group.runs], set())
     return report, written

@@ -17,7 +17,22 @@ from rlclinic import plain_text, trust
 from rlclinic.errors import RlclinicError, Untrusted
 from rlclinic.ops.operations import Operation, has_outside
 from rlclinic.serve.cli import console, options
-from rlclinic.serve.cli.commands import approvals, compare, curriculum, data, diagnose, jobs, new, reward, runs, serve, status, train, treat
+from rlclinic.serve.cli.commands import (
+    approvals,
+    artifacts,
+    compare,
+    curriculum,
+    data,
+    diagnose,
+    jobs,
+    new,
+    reward,
+    runs,
+    serve,
+    status,
+    train,
+    treat,
+)
 
 INTERRUPTED = 130
 
@@ -88,7 +103,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (train, runs, status, diagnose, treat, compare, data, new, reward, curriculum, jobs, serve, approvals):
+for commands in (train, runs, status, diagnose, treat, compare, data, new, reward, curriculum, jobs, artifacts, serve, approvals):
     commands.register(app)
 
 

@@ -12,13 +12,15 @@ import inspect
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
 
 if TYPE_CHECKING:
     from rlclinic.ops.request import Request, RequestField
+
+Made = TypeVar("Made", bound="Request")
 
 
 def complete_run(incomplete: str) -> list[str]:
@@ -93,6 +95,35 @@ On = Annotated[
         metavar="PLACE", help="Where to train: local, ray, ray://HOST:10001, ray?gpus=0.25; else RLCLINIC_ON.", callback=choose_place
     ),
 ]
+
+
+def choose_artifacts(given: str | None) -> str | None:
+    """Take note of where runs are put, for all that this command starts."""
+    if given is not None:
+        from rlclinic.runs.object_store import artifacts
+
+        artifacts.choose(given)
+    return given
+
+
+Artifacts = Annotated[
+    str | None,
+    typer.Option(
+        "--artifacts", metavar="URL", help="Put runs there, too: s3://BUCKET/PREFIX; else RLCLINIC_ARTIFACTS.", callback=choose_artifacts
+    ),
+]
+FromArtifacts = Annotated[str | None, typer.Option("--artifacts", metavar="URL", help="Read runs from there: s3://BUCKET/PREFIX.")]
+
+
+def read_artifacts(request: "Made", given: str | None, target: str | None = None, *, checkpoints: bool = False) -> "Made":
+    """The request about what lies in an object store, where one is named."""
+    if given is None:
+        return request
+    from rlclinic.runs.object_store import artifacts
+
+    return request.model_copy(update={"runs_dir": artifacts.open_mirror(given, target, checkpoints=checkpoints)})
+
+
 RequireThreshold = Annotated[bool, typer.Option("--require-threshold", help="Exit with 4 if the threshold is missed.")]
 
 

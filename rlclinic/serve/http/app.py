@@ -18,13 +18,14 @@ from rlclinic.runs.database import connections
 from rlclinic.runs.database.index import Index
 from rlclinic.runs.store import Store
 from rlclinic.serve.confined import LimitCode
-from rlclinic.serve.http import mcp_mount, prefetch, problems, redis_link, schema
+from rlclinic.serve.http import mcp_mount, prefetch, problems, schema
 from rlclinic.serve.http.cache import Answers
 from rlclinic.serve.http.context import Context
 from rlclinic.serve.http.feeds import Feeds
-from rlclinic.serve.http.news import News
 from rlclinic.serve.http.peers import PeerTable
-from rlclinic.serve.http.redis_link import RedisLink
+from rlclinic.serve.http.replicas import redis_link
+from rlclinic.serve.http.replicas.news import News
+from rlclinic.serve.http.replicas.redis_link import RedisLink
 from rlclinic.serve.http.root_path import RootPath
 from rlclinic.serve.http.routes import compare, data, diagnose, health, jobs, outside, runs, sse, status, train, treat
 from rlclinic.serve.http.security import session

@@ -22,7 +22,7 @@ from rlclinic.serve.confined import inside
 from rlclinic.serve.http import cache
 from rlclinic.serve.http.feeds import Feeds
 from rlclinic.serve.http.peers import PeerTable
-from rlclinic.serve.http.redis_link import RedisLink
+from rlclinic.serve.http.replicas.redis_link import RedisLink
 from rlclinic.serve.http.security.tokens import Principal, Tokens
 from rlclinic.serve.http.settings import Settings
 from rlclinic.serve.http.watch_store import StoreWatch

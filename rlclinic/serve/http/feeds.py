@@ -14,7 +14,7 @@ from rlclinic.runs import status_file
 from rlclinic.runs.database.index import Changes, Index
 from rlclinic.runs.database.schema import GROUP, RUN
 from rlclinic.runs.record import METRICS, Run
-from rlclinic.serve.http.news import Message, News
+from rlclinic.serve.http.replicas.news import Message, News
 from rlclinic.serve.http.watch_store import StoreWatch
 
 STATE_SECONDS: Final = 2.0

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from rlclinic.errors import RlclinicError
 from rlclinic.runs.database.index import Index
-from rlclinic.serve.http.news import News
+from rlclinic.serve.http.replicas.news import News
 
 MOST_SHARE: Final = 0.05
 """Of one core that looking for changes may take: with very many runs it looks less often."""

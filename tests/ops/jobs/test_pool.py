@@ -14,7 +14,7 @@ from rlclinic.ops.jobs import audited, budget, database, models, pool, start
 from rlclinic.ops.jobs.audit import Caller
 from rlclinic.ops.jobs.models import Job
 from rlclinic.ops.train.requests import TrainRequest
-from rlclinic.runs import disk, jobs, lease
+from rlclinic.runs import disk, jobs, lease, lock
 from rlclinic.runs.database import connections, job_queue
 from rlclinic.runs.lease import LeaseLost
 from rlclinic.runs.store import Store
@@ -193,6 +193,51 @@ def test_a_start_with_a_key_is_one_job_and_the_last_of_the_budget_goes_to_one(st
         submit(store, seed=10, by=agent)
     assert [row.id for row in job_queue.list_rows(store)] == [first.id]
     assert len(list((store.root / "@jobs").glob("j*/"))) == 1
+
+
+def test_containers_with_the_same_hostname_and_process_numbers_are_two_workers(
+    store: Store, make_worker: Callable[..., pool.Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool.socket, "gethostname", lambda: "worker")
+    one, other = make_worker(), make_worker()
+    assert one.name != other.name
+    job = submit(store, LONG)
+    go(one, lambda: lines(store))
+    # A pod that is restarted under the same name: a process with the number of the job's is there, and is another's.
+    record = jobs.read(store, job.id)
+    assert record is not None
+    assert record["host"] == one.name
+    monkeypatch.setattr(lock, "HOST", other.name)
+    jobs.write(store, {**record, "pid": os.getpid(), "process_started": None, "heartbeat": time.time() - 3600})
+    assert (models.load(store, job.id) or job).state == "crashed"
+    jobs.write(store, record)
+    # Nor does it give back, finish or stop what the other one does.
+    assert other.children == []
+    pool.reconcile(store)
+    assert job_queue.find_claim(store, job.id) == one.children[0].claimed
+
+
+def test_secrets_are_in_no_command_line_no_row_and_no_file(
+    store: Store, make_worker: Callable[..., pool.Worker], postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "s3cr3t-of-the-bucket"
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+    monkeypatch.setenv("RLCLINIC_REDIS", f"redis://:{PASSWORD}@127.0.0.1:1/0")
+    connections.migrate(store)
+    job = submit(store, LONG, by=Caller(name="alice"))
+    worker = make_worker()
+    go(worker, lambda: lines(store))
+    (child,) = worker.children
+    family = [child.process.pid, *pool.find_session(child.process.pid)]
+    shown = b"".join(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in family)
+    with connections.transaction(store) as database:
+        tables = ("rlclinic_job", "rlclinic_worker", "rlclinic_audit", "rlclinic_store")
+        rows = str([database.execute(f"SELECT * FROM {table}").fetchall() for table in tables])
+    assert job.id in rows
+    files = b"".join(path.read_bytes() for path in store.root.rglob("*") if path.is_file())
+    for hidden in (PASSWORD, secret, postgres.url):
+        assert hidden not in rows
+        assert hidden.encode() not in shown + files
 
 
 def test_a_queue_is_taken_to_another_database_and_checked_there(

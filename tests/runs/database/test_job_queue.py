@@ -313,6 +313,43 @@ def test_the_same_key_is_the_same_start_and_another_request_with_it_is_refused(s
     assert share(store) == Claim("a", 1)
 
 
+def test_many_starts_with_one_key_at_the_same_moment_are_one(store: Store) -> None:
+    answers: list[str] = []
+    began = threading.Barrier(6)
+
+    def ask(number: int) -> None:
+        began.wait()
+        answers.append(job_queue.reserve(store, Reservation(f"j{number}", 1.0, "key", "digest")))
+        connections.forget()
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 6
+    assert len(set(answers)) == 1
+    assert [row.id for row in job_queue.list_rows(store)] == [answers[0]]
+
+
+@pytest.mark.parametrize("jump", [-86_400.0, 86_400.0])
+def test_a_machine_whose_clock_jumps_neither_loses_its_job_nor_takes_anothers(
+    store: Store, jump: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_queue.submit(store, "a", "", 1.0)
+    claimed = share(store)
+    assert claimed is not None
+    right = time.time
+    monkeypatch.setattr(time, "time", lambda: right() + jump)
+    assert job_queue.settle(store) == []
+    assert share(store, "other") is None
+    assert not job_queue.renew(store, claimed)
+    assert not job_queue.list_rows(store)[0].late
+    # What it gives back waits by the database's clock, too.
+    job_queue.release(store, claimed, "its worker leaves")
+    assert share(store, "other") == Claim("a", 2)
+
+
 def test_the_last_of_the_budget_is_given_once_to_many_who_ask_at_the_same_moment(store: Store) -> None:
     answers: list[str] = []
 

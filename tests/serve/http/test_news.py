@@ -16,10 +16,10 @@ from rlclinic.runs.database import index as indexing
 from rlclinic.runs.database.index import Index
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
-from rlclinic.serve.http import redis_link
 from rlclinic.serve.http.feeds import Feeds
-from rlclinic.serve.http.news import Message, News
-from rlclinic.serve.http.redis_link import RedisLink
+from rlclinic.serve.http.replicas import redis_link
+from rlclinic.serve.http.replicas.news import Message, News
+from rlclinic.serve.http.replicas.redis_link import RedisLink
 from rlclinic.serve.http.security.access import FREE_FAILURES
 from rlclinic.serve.http.security.tokens import Tokens
 from rlclinic.serve.http.watch_store import StoreWatch
@@ -27,6 +27,7 @@ from tests import redis_server
 from tests.ops.recorded import record_group
 from tests.redis_server import PASSWORD
 from tests.serve.http.processes import Server, wait_for
+from tests.serve.mcp.stores import ran
 
 Serve = Callable[..., TestClient]
 
@@ -53,7 +54,7 @@ def test_an_index_in_postgresql_tells_every_server_when_it_has_changed(tmp_path:
     monkeypatch.setenv(indexing.VARIABLE, "shared")
     store = Store(tmp_path / "runs")
     one, other = Index(store), Index(store)
-    heard = asyncio.run(hear_once(News(other), lambda: (record_group(store.root), one.refresh())))
+    heard = ran(lambda: hear_once(News(other), lambda: (record_group(store.root), one.refresh())))
     with other.connection() as connection:
         assert [(message.version, message.changes) for message in heard] == [(str(other.version(connection)), None)]
     one.close()
@@ -78,7 +79,7 @@ def test_redis_passes_on_what_has_changed_and_another_store_hears_nothing(redis:
         stranger.look(now=True)
         watch.look(now=True)
 
-    (message,) = asyncio.run(hear_once(News(index, link_to(redis, store)), act))
+    (message,) = ran(lambda: hear_once(News(index, link_to(redis, store)), act))
     assert message.changes == {"runs": {run.id: "finished" for run in group.runs}, "groups": {group.id: "finished"}}
     assert message.id is not None
     watch.close()
@@ -176,7 +177,7 @@ def test_what_is_in_redis_names_nobody_and_nothing_asked_for_becomes_a_command(r
 
     with Redis.from_url(redis.url) as client:
         client.set("kept", "1")
-        assert 0.5 < asyncio.run(ask()) <= 1.0
+        assert 0.5 < ran(ask) <= 1.0
         assert client.get("kept") == b"1"
         keys = [key.decode() for key in client.keys(f"{link.prefix}*")]
         assert keys
@@ -206,9 +207,9 @@ def test_a_client_of_one_server_is_told_to_ask_again_where_nobody_kept_what_it_m
     watch.look(now=True)
     feeds = Feeds(index, watch, 0.05)
     mark = f"v{watch.version}"
-    assert asyncio.run(feeds.catch_up(mark)) == []
+    assert ran(lambda: feeds.catch_up(mark)) == []
     record_group(store.root)
     watch.look(now=True)
-    assert asyncio.run(feeds.catch_up(mark)) is None
-    assert asyncio.run(feeds.catch_up("17-0")) is None
+    assert ran(lambda: feeds.catch_up(mark)) is None
+    assert ran(lambda: feeds.catch_up("17-0")) is None
     watch.close()

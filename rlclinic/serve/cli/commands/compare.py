@@ -40,6 +40,7 @@ def regress(
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Train and judge in the background, as a job; --resume shows how far.")] = False,
     on: options.On = None,
+    artifacts: options.Artifacts = None,
     strict: Annotated[bool, typer.Option("--strict", help="Undecided ends with 6, too.")] = False,
     quiet: options.Quiet = False,
     yes: options.Yes = False,

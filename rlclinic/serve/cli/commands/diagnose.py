@@ -46,6 +46,7 @@ def diagnose(
     request: "DiagnoseRequest",
     probe: Annotated[bool, typer.Option("--probe", help="Where two causes are close, make the cheapest experiment that tells.")] = False,
     fail_on: FailOn = None,
+    artifacts: options.FromArtifacts = None,
     as_json: options.Json = False,
 ) -> None:
     """Say why a run does not learn, how sure that is, and what to change."""
@@ -54,6 +55,7 @@ def diagnose(
     from rlclinic.serve.cli.commands import treat
     from rlclinic.serve.cli.text.results import print_diagnosis
 
+    request = options.read_artifacts(request, artifacts, request.target)
     began = time.perf_counter()
     arguments = {**request.arguments, "env_args": read_arguments(request.env_args)}
     result = diagnose.diagnose(**arguments, runs_dir=request.runs_dir, own_env=True)

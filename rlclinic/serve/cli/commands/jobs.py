@@ -93,6 +93,7 @@ def worker(
         typer.Option(**{**options.read_number(True, 1), "metavar": "N"}, help="Jobs at a time; default: as many as there are cores for."),
     ] = None,
     on: options.On = None,
+    artifacts: options.Artifacts = None,
     alive: Annotated[Path | None, typer.Option(metavar="FILE", help="Touch this file again and again: for a cluster's probe.")] = None,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:

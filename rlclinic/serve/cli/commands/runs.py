@@ -47,6 +47,7 @@ def register(root: typer.Typer) -> None:
 def list_(
     request: "ListRequest",
     everything: Annotated[bool, typer.Option("--all", "-a", help="No limit.")] = False,
+    artifacts: options.FromArtifacts = None,
     as_json: options.Json = False,
 ) -> None:
     """List runs, newest first."""
@@ -54,6 +55,7 @@ def list_(
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import results
 
+    request = options.read_artifacts(request, artifacts)
     limit = None if everything or request.trial else request.limit
     result = list_runs(**{**request.arguments, "limit": limit}, runs_dir=request.runs_dir)
     console.print_json(result) if as_json else results.print_runs(result)
@@ -183,12 +185,13 @@ def rm(request: "RemoveRequest", yes: options.Yes = False, as_json: options.Json
     console.print_json(result) if as_json else results.print_removed(result)
 
 
-def play(request: "PlayRequest", as_json: options.Json = False) -> None:
+def play(request: "PlayRequest", artifacts: options.FromArtifacts = None, as_json: options.Json = False) -> None:
     """Watch a trained policy act. RUN/@best (the default), RUN/@last or RUN@STEP."""
     from rlclinic.ops.runs.policy import play
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import results
 
+    request = options.read_artifacts(request, artifacts, request.selector, checkpoints=True)
     result = play(**request.arguments, runs_dir=request.runs_dir)
     console.print_json(result) if as_json else results.print_evaluation(result)
 

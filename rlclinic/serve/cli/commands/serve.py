@@ -57,7 +57,8 @@ def serve(
         return
     _installed()
     from rlclinic.runs.store import Store
-    from rlclinic.serve.http import redis_link, start
+    from rlclinic.serve.http import start
+    from rlclinic.serve.http.replicas import redis_link
     from rlclinic.serve.http.settings import Settings, check_root_path
 
     redis_link.choose(redis)

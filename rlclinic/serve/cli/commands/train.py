@@ -27,6 +27,7 @@ def register(app: typer.Typer) -> None:
 def train(
     request: "TrainRequest",
     on: options.On = None,
+    artifacts: options.Artifacts = None,
     require_threshold: options.RequireThreshold = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,

@@ -18,7 +18,7 @@ from rlclinic.runs.metrics_file.table import STEPS
 from rlclinic.runs.record import METRICS, Run
 from rlclinic.serve.http import feeds
 from rlclinic.serve.http.context import Here, Named, find_group, find_run
-from rlclinic.serve.http.news import Message
+from rlclinic.serve.http.replicas.news import Message
 from rlclinic.serve.http.routes.runs import Names
 
 router = APIRouter(prefix="/api/v1", tags=["events"])

@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 
 from rlclinic.report.document import escape_json
-from rlclinic.serve.http.redis_link import FAIL, TAKE, RedisLink
+from rlclinic.serve.http.replicas.redis_link import FAIL, TAKE, RedisLink
 
 FILE: Final = "access.jsonl"
 MOST_BYTES: Final = 10_000_000

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from rlclinic.errors import RlclinicError
 from rlclinic.runs.database import connections
 from rlclinic.runs.database.index import Changes, Index
-from rlclinic.serve.http.redis_link import RedisLink
+from rlclinic.serve.http.replicas.redis_link import RedisLink
 
 BLOCK_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = 1.0

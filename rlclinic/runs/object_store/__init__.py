@@ -1,0 +1,1 @@
+"""Runs in an object store, for machines that share no file system."""

@@ -1,0 +1,1 @@
+"""Several servers over one store: what they tell each other, and what they count together."""
