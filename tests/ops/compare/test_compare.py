@@ -402,6 +402,6 @@ print([name for name in ("torch", "gymnasium", "matplotlib", "scipy", "tensorboa
 
 
 def test_what_comes_next_looks_in_the_same_store(folder: Path) -> None:
-    one = record_group(folder / "elsewhere", [0], flat)
-    text = rlclinic("compare", one.id, "--runs-dir", str(folder / "elsewhere")).stdout
+    one, other = (record_group(folder / "elsewhere", seeds, flat) for seeds in ([0], [1, 2, 3, 4]))
+    text = rlclinic("compare", one.id, other.id, "--runs-dir", str(folder / "elsewhere")).stdout
     assert f"rlclinic train {one.id} --seeds 8 --runs-dir {folder / 'elsewhere'}" in " ".join(text.split())
