@@ -31,6 +31,8 @@ STOPPED: Final = "BUD102"
 _PLACES: Final = (0.7, 0.5, 0.35, 0.25, 0.2, 0.15)
 """How often the first, the second, ... cure of a right cause is taken to help, before any trial was recorded."""
 _SECTIONS: Final = frozenset({"spec", "env", "algo", "net", "data", "run"})
+_USUAL_SECTIONS: Final = frozenset({"spec", "env", "algo", "net", "run"})
+"""Sections whose settings are known by their names alone; "kind" and "coef" of a bonus are not."""
 _FIXED: Final = frozenset({"env.id", "algo.name"})
 _DISCOUNTS: Final = frozenset({"algo.gamma", "algo.gae_lambda"})
 _TURNS_AROUND: Final = frozenset({"env.reward_scale", "env.train_reward_scale"})
@@ -326,7 +328,8 @@ def title(changes: Mapping[str, Any], current: Mapping[str, Any]) -> str:
 
 def _short(setting: str) -> str:
     """A setting's name as it is known: without the section, except where the name alone says little."""
-    return setting if setting in ("algo.name", "env.id", "env.kwargs") else setting.partition(".")[2] or setting
+    section, _, name = setting.partition(".")
+    return name if section in _USUAL_SECTIONS and name and setting not in ("algo.name", "env.id", "env.kwargs") else setting
 
 
 def _evidence(cause: Cause, diagnosis: Diagnosis) -> tuple[str, ...]:

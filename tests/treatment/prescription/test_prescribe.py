@@ -17,7 +17,7 @@ from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.runs.history import History, dotted, make_series
 from rlclinic.treatment.prescription import doses, recorded_effects
 from rlclinic.treatment.prescription.group_numbers import Chart
-from rlclinic.treatment.prescription.prescribe import accepted, make_prescriptions, stand_in
+from rlclinic.treatment.prescription.prescribe import accepted, make_prescriptions, stand_in, title
 from rlclinic.treatment.prescription.prescription import MOST_SETTINGS, Prescription, apply
 from rlclinic.treatment.prescription.recorded_effects import Effects, RecordedOutcome
 from tests.diagnosis import builders, recorded
@@ -757,3 +757,8 @@ def test_a_log_that_may_still_grow_gets_no_change_that_follows_from_its_length()
     assert make_prescriptions(engine.diagnose([grows]), [grows]) == []
     ended = replace(grows, state="finished")
     assert any(rx.changes for rx in make_prescriptions(engine.diagnose([ended]), [ended]))
+
+
+def test_a_setting_whose_name_alone_says_nothing_keeps_its_section() -> None:
+    assert title({"bonus.kind": "count", "bonus.coef": 0.1}, {}) == "bonus.kind none → count and bonus.coef none → 0.1"
+    assert title({"algo.gamma": 0.99}, {"algo.gamma": 0.5}) == "gamma 0.5 → 0.99"
