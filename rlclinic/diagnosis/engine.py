@@ -268,13 +268,12 @@ def _unassessable(results: Sequence[RuleResult], cases: Sequence[Case]) -> list[
     # Our own runs log everything that applies to them: what is missing there does not.
     if all(case.ours for case in cases):
         return []
-    watched = all(logging_snippets.is_watched(series.name for series in case.history.series.values()) for case in cases)
     return [
         Unassessable(
             rule=result.rule.id,
             name=result.rule.name,
             missing=tuple(result.missing),
-            paste=logging_snippets.lines(result.missing, cases[0].history.source, watched=watched),
+            paste=logging_snippets.lines_for(result.missing, [case.history for case in cases]),
         )
         for result in results
         if result.missing

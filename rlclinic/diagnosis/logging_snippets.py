@@ -1,10 +1,11 @@
 """Lines for a user's own training script that log what a check needs, under the very names that are read back."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rlclinic.actions import Action
+from rlclinic.runs.history import History
 
 _TORCH: Final = {
     "train/metrics/kl_divergence": "((ratio - 1) - log_ratio).mean().item()",
@@ -84,6 +85,7 @@ _NOT_THERE: Final = tuple(f"train/sentinel/{name}" for name in ("random_", "fing
 """What the callback and the recipe leave out: they never step an environment on their own, and know only part of the state."""
 _SENTINEL_LINES: Final = frozenset((*CALLBACK, *_LOOP))
 _SENTINEL_LOGS: Final = tuple(f'log("{prefix}' for prefix in _OURS)
+_NOT_LOGGED: Final = tuple(f'log("{prefix}' for prefix in _NOT_THERE)
 _RECIPES: Final = {line: place for place, line in enumerate((*CALLBACK, _EVALUATION, *_LOOP))}
 
 
@@ -91,16 +93,22 @@ def recipe(source: str, pasted: Iterable[Iterable[str]]) -> list[str]:
     """Lines for the user's script that make the checks possible: a callback where there is one for its framework, else what to log."""
     known, wanted = _CALLBACKS.get(source), [list(lines) for lines in pasted]
     # Where no line asks for a sentinel (they are logged already, or another thing is missing), the callback would add nothing.
-    helps = any(line in _SENTINEL_LINES or line.startswith(_SENTINEL_LOGS) for lines in wanted for line in lines)
+    lines = {line for lines in wanted for line in lines if not line.startswith(_NOT_LOGGED)}
+    helps = any(line in _SENTINEL_LINES or line.startswith(_SENTINEL_LOGS) for line in lines)
     return list(known) if known and helps else most_useful(wanted)
 
 
-def is_watched(tags: Iterable[str]) -> bool:
+def is_watched(history: History) -> bool:
     """Whether a log holds sentinels already: its script has the callback, and need not be told of it.
 
-    `tags` are the names as the log has them: readers give some of a framework's own columns the name of a sentinel.
+    Series have their names as the log has them: readers give some of a framework's own columns the name of a sentinel.
     """
-    return any("sentinel/" in tag for tag in tags)
+    return any("sentinel/" in series.name for series in history.series.values())
+
+
+def has_settings(history: History) -> bool:
+    """Whether a file of settings lies beside the log (a callback's, or a saved model): no log holds the discount."""
+    return "algo.gamma" in history.settings
 
 
 def most_useful(pasted: Iterable[Iterable[str]]) -> list[str]:
@@ -110,15 +118,22 @@ def most_useful(pasted: Iterable[Iterable[str]]) -> list[str]:
     return sorted(counts, key=lambda line: (_RECIPES.get(line, last), not line.startswith("log("), "…" in line, -counts[line], line))
 
 
-def lines(missing: Iterable[str], source: str = "", *, watched: bool = False) -> tuple[str, ...]:
+def lines_for(missing: Iterable[str], histories: Sequence[History]) -> tuple[str, ...]:
+    """What to add to the script of these runs for each missing input."""
+    watched, settled = all(map(is_watched, histories)), all(map(has_settings, histories))
+    return lines(missing, histories[0].source, watched=watched, settled=settled)
+
+
+def lines(missing: Iterable[str], source: str = "", *, watched: bool = False, settled: bool = False) -> tuple[str, ...]:
     """What to add to the script (or to the command) for each missing input; `source` is whose log it is, as a History says.
 
-    `watched`: the log holds sentinels already. What they leave out is not to be had by adding them once more.
+    `watched`: the log holds sentinels already. What they leave out is not to be had by adding them once more. `settled`: nor are settings
+    that the file beside the log leaves out.
     """
     pasted: list[str] = []
     for name in (option for names in missing for option in names.split(" or ")[:1]):
         ours = name.startswith(_OURS) and not name.startswith(_NOT_THERE)
-        if watched and ours and source in _CALLBACKS:
+        if watched and source in _CALLBACKS and (ours or (settled and name.startswith(_CONFIG))):
             continue
         if watched and source == "sb3" and name.startswith(_CONFIG):
             pasted.append(f"# keep the callback's sentinels.json beside the log: it holds {name.removeprefix(_CONFIG)}")

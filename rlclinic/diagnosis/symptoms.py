@@ -91,8 +91,7 @@ def find_what_is_missing(first: Cause, cases: Sequence[Case], results: Sequence[
     text = f"cannot tell {what} from this log: {unknown}it lacks {_join(lacks)}"
     text += f" ({len(blind)} of {len(applicable)} checks could not be made)"
     source = cases[0].history.source
-    watched = all(logging_snippets.is_watched(series.name for series in case.history.series.values()) for case in cases)
-    snippets = [logging_snippets.lines(result.missing, source, watched=watched) for result in blind]
+    snippets = [logging_snippets.lines_for(result.missing, [case.history for case in cases]) for result in blind]
     return CannotTell(text=text, lacks=lacks, paste=tuple(logging_snippets.recipe(source, snippets)[:_MOST_LINES]))
 
 

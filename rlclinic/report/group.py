@@ -133,10 +133,12 @@ def _still_rising(summary: GroupSummary) -> bool:
 
 def runs_dir_of(owner: Run | Group) -> Path | None:
     """Where a command must look to find the same runs again, from the same shell; None where it looks there anyway."""
-    root = owner.path.parent.parent if isinstance(owner, Group) else owner.path.parent
-    if root in (Path("runs"), Path(os.environ.get("RLCLINIC_RUNS", "runs"))):
-        return None
-    return root
+    return runs_dir_to_type(owner.path.parent.parent if isinstance(owner, Group) else owner.path.parent)
+
+
+def runs_dir_to_type(root: Path) -> Path | None:
+    """A store that a command must be told of; None where it looks there anyway."""
+    return None if root in (Path("runs"), Path(os.environ.get("RLCLINIC_RUNS", "runs"))) else root
 
 
 def _estimate(interval: Interval | None) -> Estimate:

@@ -1,6 +1,7 @@
 """The lines that a foreign script needs."""
 
 from rlclinic.diagnosis import logging_snippets
+from rlclinic.runs.history import History, make_series
 
 
 def test_a_script_with_stable_baselines3_needs_one_callback_for_everything() -> None:
@@ -47,11 +48,11 @@ def test_the_lines_call_what_there_is() -> None:
 
 def test_a_script_that_has_the_callback_already_is_not_told_to_add_it() -> None:
     missing = ["train/sentinel/adv_std", "val/roll/ep_rew_mean"]
-    watched = logging_snippets.lines(missing, "sb3", watched=logging_snippets.is_watched(["train/sentinel/obs_abs_max"]))
+    watched = logging_snippets.lines(missing, "sb3", watched=True)
     assert len(watched) == 1
     assert watched[0].startswith("EvalCallback(")
     assert logging_snippets.recipe("sb3", [watched]) == [watched[0]]
-    unwatched = logging_snippets.lines(missing, "sb3", watched=logging_snippets.is_watched(["rollout/ep_rew_mean", "train/n_updates"]))
+    unwatched = logging_snippets.lines(missing, "sb3", watched=False)
     assert any("SentinelCallback" in line for line in logging_snippets.recipe("sb3", [unwatched]))
     assert logging_snippets.lines(["config:algo.gamma"], "sb3", watched=True)[0].startswith("# keep the callback's sentinels.json")
 
@@ -59,3 +60,16 @@ def test_a_script_that_has_the_callback_already_is_not_told_to_add_it() -> None:
 def test_the_callback_is_not_advised_for_what_it_does_not_log() -> None:
     """No check lacks a sentinel: an evaluation is what is missing."""
     assert logging_snippets.recipe("sb3", [logging_snippets.lines(["val/roll/ep_rew_mean"], "sb3")])[0].startswith("EvalCallback(")
+
+
+def test_what_the_callback_never_logs_does_not_ask_for_the_callback() -> None:
+    """sentinels.json lies beside the log: what it leaves out is not to be had by adding the callback again, nor by keeping the file."""
+    rows = {name: make_series([1.0, 2.0], [0.0, 0.0], name) for name in ("rollout/ep_rew_mean", "train/sentinel/obs_abs_max")}
+    plain = History("log", "sb3", series={"train/roll/ep_rew_mean": rows["rollout/ep_rew_mean"]})
+    watched = History("log", "sb3", series=rows, settings={"algo.gamma": 0.99})
+    missing = ["train/sentinel/random_return", "config:net.log_std_init", "val/roll/ep_rew_mean"]
+    pasted = logging_snippets.recipe("sb3", [logging_snippets.lines_for([name], [watched]) for name in missing])
+    assert not any("SentinelCallback" in line or "sentinels.json" in line for line in pasted)
+    assert any(line.startswith("EvalCallback(") for line in pasted)
+    asked = logging_snippets.recipe("sb3", [logging_snippets.lines_for([name], [plain]) for name in missing])
+    assert any("SentinelCallback" in line for line in asked)

@@ -9,6 +9,7 @@ from rlclinic.comparison.compare import compare_sides
 from rlclinic.comparison.models import Compared
 from rlclinic.errors import DiskFailed, UsageError
 from rlclinic.ops.runs.targets import GIT, Reading, read
+from rlclinic.report.group import runs_dir_to_type
 from rlclinic.report.models import Result
 from rlclinic.runs.store import Store
 from rlclinic.treatment.prescription import recorded_effects
@@ -46,17 +47,17 @@ def compare(
     learned = recorded_effects.load(Store(runs_dir)).of_kin(next((side.algo for side in sides if side.algo is not None), "ppo"))
     known = trials.recorded((outcome.changes, outcome.adopted) for outcome in learned.outcomes)
     compared = compare_sides(sides, pairwise=pairwise, threshold=threshold, recorded=known)
-    result = Comparison(targets=list(targets), compared=compared, files=[], next=_next(targets, compared))
+    result = Comparison(targets=list(targets), compared=compared, files=[], next=_next(compared, runs_dir_to_type(runs_dir)))
     return result if out is None else result.model_copy(update={"files": _write(result, out)})
 
 
-def _next(targets: Sequence[str], compared: Compared) -> list[Action]:
+def _next(compared: Compared, runs_dir: Path | None) -> list[Action]:
     """What would say more: seeds where there are too few, a trial where two configs were never tried against each other."""
     few = [side for side in compared.sides if side.kind in ("group", "run") and 0 < side.runs < 4]
-    commands = [Action("train", side.name, seeds=8) for side in few if "/" not in side.name][:1]
+    commands = [Action("train", side.name, seeds=8, runs_dir=runs_dir) for side in few if "/" not in side.name][:1]
     configs = [side.name for side in compared.sides if side.kind == "config" and not side.name.startswith(GIT)]
     if len(configs) == len(compared.sides) and compared.env is not None and compared.config.differences:
-        commands.append(Action("trial", *configs))
+        commands.append(Action("trial", *configs, runs_dir=runs_dir))
     return commands
 
 

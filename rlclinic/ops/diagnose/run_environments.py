@@ -20,6 +20,8 @@ SECONDS, SECONDS_UNASKED = 20.0, 10.0
 """How long each environment is looked at, at most: where somebody named it, and where nobody did."""
 TRAINED: Final = "trained"
 """Stands for the environment that a run of ours was trained on."""
+OWN: Final = "own"
+"""The same, but only where its code is still what was trained and approved: nobody has to be asked."""
 
 Env = str | Callable[[], Any] | Any
 

@@ -31,6 +31,8 @@ STOPPED: Final = "BUD102"
 _PLACES: Final = (0.7, 0.5, 0.35, 0.25, 0.2, 0.15)
 """How often the first, the second, ... cure of a right cause is taken to help, before any trial was recorded."""
 _SECTIONS: Final = frozenset({"spec", "env", "algo", "net", "data", "run"})
+_USUAL_SECTIONS: Final = frozenset({"spec", "env", "algo", "net", "run"})
+"""Sections whose settings are known by their names alone; "kind" and "coef" of a bonus are not."""
 _FIXED: Final = frozenset({"env.id", "algo.name"})
 _DISCOUNTS: Final = frozenset({"algo.gamma", "algo.gae_lambda"})
 _TURNS_AROUND: Final = frozenset({"env.reward_scale", "env.train_reward_scale"})
@@ -71,6 +73,8 @@ def make_prescriptions(
     """
     known = config if config is not None else stand_in(histories)
     chart = Chart(histories, known)
+    if diagnosis.causes[0].kind == "nothing wrong" and all(_may_go_on(history) for history in histories):
+        return []  # what would make a sound run faster follows from its budget, which nobody knows
     found = [fitted for candidate in _candidates(diagnosis, chart) if (fitted := _fitted(candidate, known)) is not None]
     found += _together(found, known) if together else []
     scored = sorted(found, key=lambda each: (-_score(each, known, effects), each.place))
@@ -83,6 +87,11 @@ def make_prescriptions(
 
 
 # ── candidates ──
+
+
+def _may_go_on(history: History) -> bool:
+    """Whether a log says neither how many steps are planned nor whether they were all taken: it may be that of a run in training."""
+    return history.max_env_steps is None and history.state in ("unknown", "running")
 
 
 def _candidates(diagnosis: Diagnosis, chart: Chart) -> Iterator[Candidate]:
@@ -319,7 +328,8 @@ def title(changes: Mapping[str, Any], current: Mapping[str, Any]) -> str:
 
 def _short(setting: str) -> str:
     """A setting's name as it is known: without the section, except where the name alone says little."""
-    return setting if setting in ("algo.name", "env.id", "env.kwargs") else setting.partition(".")[2] or setting
+    section, _, name = setting.partition(".")
+    return name if section in _USUAL_SECTIONS and name and setting not in ("algo.name", "env.id", "env.kwargs") else setting
 
 
 def _evidence(cause: Cause, diagnosis: Diagnosis) -> tuple[str, ...]:

@@ -399,3 +399,9 @@ print([name for name in ("torch", "gymnasium", "matplotlib", "scipy", "tensorboa
     ids = [group.id for group in two]
     done = subprocess.run([sys.executable, "-W", "error", "-c", code, *ids], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_what_comes_next_looks_in_the_same_store(folder: Path) -> None:
+    one, other = (record_group(folder / "elsewhere", seeds, flat) for seeds in ([0], [1, 2, 3, 4]))
+    text = rlclinic("compare", one.id, other.id, "--runs-dir", str(folder / "elsewhere")).stdout
+    assert f"rlclinic train {one.id} --seeds 8 --runs-dir {folder / 'elsewhere'}" in " ".join(text.split())

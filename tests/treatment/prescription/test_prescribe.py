@@ -17,7 +17,7 @@ from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.runs.history import History, dotted, make_series
 from rlclinic.treatment.prescription import doses, recorded_effects
 from rlclinic.treatment.prescription.group_numbers import Chart
-from rlclinic.treatment.prescription.prescribe import accepted, make_prescriptions, stand_in
+from rlclinic.treatment.prescription.prescribe import accepted, make_prescriptions, stand_in, title
 from rlclinic.treatment.prescription.prescription import MOST_SETTINGS, Prescription, apply
 from rlclinic.treatment.prescription.recorded_effects import Effects, RecordedOutcome
 from tests.diagnosis import builders, recorded
@@ -745,3 +745,20 @@ def test_a_change_of_which_a_trial_is_recorded_is_not_held_back() -> None:
     )  # fmt: skip
     again = make_prescriptions(found, [stuck], None, Effects([outcome]))[0]
     assert (again.changes, again.held_back, again.priority) == (first.changes, None, "critical")
+
+
+def test_a_log_that_may_still_grow_gets_no_change_that_follows_from_its_length() -> None:
+    """The folder of a run in training, whose budget no file holds: its 5,000 steps are not the budget that rollouts have to fit."""
+    steps = np.arange(1.0, 21.0) * 256
+    rising = make_series(steps, np.linspace(20.0, 60.0, 20), "rollout/ep_rew_mean")
+    series = {"train/roll/ep_rew_mean": rising, "epoch": make_series(steps, np.arange(1.0, 21.0), "time/iterations")}
+    grows = History("log", "sb3", algo="ppo", series=series, settings={"algo.learning_rate": 3e-4}, env_steps=5_120)
+    assert engine.diagnose([grows]).causes[0].kind == "nothing wrong"
+    assert make_prescriptions(engine.diagnose([grows]), [grows]) == []
+    ended = replace(grows, state="finished")
+    assert any(rx.changes for rx in make_prescriptions(engine.diagnose([ended]), [ended]))
+
+
+def test_a_setting_whose_name_alone_says_nothing_keeps_its_section() -> None:
+    assert title({"bonus.kind": "count", "bonus.coef": 0.1}, {}) == "bonus.kind none → count and bonus.coef none → 0.1"
+    assert title({"algo.gamma": 0.99}, {"algo.gamma": 0.5}) == "gamma 0.5 → 0.99"

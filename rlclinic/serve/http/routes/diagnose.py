@@ -76,11 +76,12 @@ async def diagnose_with_environment(here: Here, group: Named, request: DiagnoseR
     """What is wrong with a group, with what its environment shows: that is stepped for some seconds, in a process of its own."""
     owner = find_group(here, group)
     env, evaluation = str(request.env), request.eval_env
-    for named in {env, evaluation} - {run_environments.TRAINED, None}:
+    for named in {env, evaluation} - {run_environments.TRAINED, run_environments.OWN, None}:
         requests.registered(here.store, str(named))
+    own = env == run_environments.OWN and evaluation is None
     async with here.examining:
         report: DiagnosisReport = await run_in_threadpool(
-            lambda: diagnose.diagnose(owner.id, here.root, write=False, env=env, eval_env=evaluation)
+            lambda: diagnose.diagnose(owner.id, here.root, write=False, env=None if own else env, eval_env=evaluation, own_env=own)
         )
     return report
 

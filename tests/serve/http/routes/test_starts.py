@@ -137,6 +137,22 @@ def test_a_group_is_diagnosed_with_its_environment_by_an_id_only(client: TestCli
     assert asked == ["trained"]
 
 
+def test_the_page_looks_at_a_groups_own_environment_as_the_command_does(
+    client: TestClient, sick: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only where its code is what was trained and approved, which `look_at_own` knows: the CartPole of this group is nobody's own."""
+    from rlclinic.ops.diagnose import run_environments
+
+    monkeypatch.setattr(run_environments, "facts_of", lambda *_, **__: pytest.fail("nobody's own environment was run"))
+    plain = client.post(f"{API}/groups/{sick.id}/diagnosis", json={"env": "own"}).json()["diagnosis"]
+    assert plain["causes"][0]["id"] == client.get(f"{API}/groups/{sick.id}/diagnosis").json()["diagnosis"]["causes"][0]["id"]
+    breach = {"kind": "raises", "text": "step 3 raised", "count": 1, "numbers": {}}
+    facts = {"name": "mine", "phase": "finished", "skipped": {}, "limit": 20.0, "done": [], "breaches": [breach]}
+    monkeypatch.setattr(run_environments, "look_at_own", lambda owner: run_environments._judge(facts))
+    seen = client.post(f"{API}/groups/{sick.id}/diagnosis", json={"env": "own"}).json()["diagnosis"]["witness"]["seen"]
+    assert seen == ["step 3 raised"]
+
+
 def test_a_search_is_started(client: TestClient, sick: Group, started: list[Job]) -> None:
     job = client.post(f"{API}/studies/optimize", json={"target": sick.id, "budget": 400_000}).json()
     assert job["kind"] == "optimize"

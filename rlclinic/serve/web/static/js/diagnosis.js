@@ -5,7 +5,7 @@ import { chip, command, h, status } from "./dom.js";
 import { metric, percent, short } from "./format.js";
 import { regions } from "./panel.js";
 
-const calmly = (cause) => ["nothing wrong", "cannot tell"].includes(cause.kind);
+export const calmly = (cause) => ["nothing wrong", "cannot tell"].includes(cause.kind);
 const MARKS = { high: ["bad", "▲"], medium: ["warn", "◆"], low: ["live", "●"] };
 
 /** The whole column beside the curves. `id` is a group; null for a single run, which trials do not take. */

@@ -107,6 +107,9 @@ export function metric(name) {
   return name.slice(prefix.length).replaceAll("_", " ").replaceAll("/", " ") + (KINDS[prefix] ?? "");
 }
 
+/** A group's name without the folders that its environment's file lies in: what tells it apart would be cut off. */
+export const task = (name) => name.replace(/^.*[\\/](?=[^\\/]+\.py:)/, "");
+
 /** An override on one line, schedules in words: "algo.learning_rate = 0.004, linear to 0". */
 export function change(text) {
   const at = text.indexOf("=");

@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { inked } from "../chart.js";
 import { command, empty, h, heading, problem, put, status, table } from "../dom.js";
-import { censored, num, range, short } from "../format.js";
+import { censored, num, range, short, task } from "../format.js";
 import { Overlay, USUAL } from "../overlay.js";
 import { state } from "../state.js";
 
@@ -43,7 +43,7 @@ export async function draw(main) {
   );
   const { items } = await get("/groups", { limit: 200 });
   for (const row of items.filter((each) => !chosen.includes(each.id)))
-    pick.append(h("option", { value: row.id }, `${row.id}  ${row.label ? `${row.label}, ` : ""}${row.name}`));
+    pick.append(h("option", { value: row.id }, `${row.id}  ${row.label ? `${row.label}, ` : ""}${task(row.name)}`));
   if (chosen.length < 2) {
     put(body, empty("Pick two or more groups", "Choose them above, or tick them in the list of groups.", "rlclinic compare @last~1 @last"));
     return () => overlay.destroy();
@@ -169,7 +169,7 @@ function configs(compared, colour) {
             each.key,
             ...each.shown.map((text) => h("span", { class: "mono" }, text)),
             each.change,
-            h("span", { class: "faint" }, each.usual, each.trials > 0 && ` It improved ${each.adopted} of ${each.trials} recorded outcomes (planted-fault cells and own trials).`),
+            h("span", { class: "faint prose" }, each.usual, each.trials > 0 && `${each.usual ? ". " : ""}It improved ${each.adopted} of ${each.trials} recorded outcomes (planted-fault cells and own trials).`),
           ]),
           { label: "Settings that differ" },
         )

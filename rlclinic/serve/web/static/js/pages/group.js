@@ -1,13 +1,13 @@
 // One group: how its return went, whether its updates are healthy, what is wrong, and what to do about it.
 
-import { get } from "../api.js";
+import { get, post } from "../api.js";
 import { adjustDialog, againDialog, goOnDialog, prescribeDialog, stopDialog, trialDialog } from "../actions.js";
 import { configTable, logTail, notesCard } from "../about.js";
 import { checkpointsOf, episodesCard } from "../checkpoints.js";
-import { diagnosisCard } from "../diagnosis.js";
+import { calmly, diagnosisCard } from "../diagnosis.js";
 import { add, chip, command, h, problem, put, status, table } from "../dom.js";
 import { calm, follow } from "../events.js";
-import { ago, censored, count, duration, num, percent, short } from "../format.js";
+import { ago, censored, count, duration, num, percent, short, task } from "../format.js";
 import { throughput } from "../health.js";
 import { histogramsCard } from "../histograms.js";
 import { Panel, USUAL } from "../panel.js";
@@ -38,8 +38,19 @@ export async function draw(main, [id]) {
     return found;
   };
   const examine = async () => {
+    const path = `/groups/${encodeURIComponent(id)}/diagnosis`;
     try {
-      put(side, diagnosisCard(await get(`/groups/${encodeURIComponent(id)}/diagnosis`), panel, st, id));
+      const report = await get(path);
+      put(side, diagnosisCard(report, panel, st, id));
+      // As on the command line: where something is wrong, an environment of one's own is looked at, too.
+      if (!calmly(report.diagnosis.causes[0]) && found.report.env.includes(":") && found.report.verdict !== "RUNNING") {
+        const note = h("section", { class: "card" }, h("p", { class: "loading" }, "Looking at its environment…"));
+        add(side, note);
+        // A server that only reads runs no code: what the log says stands.
+        const seen = await post(path, { env: "own" }).catch(() => null);
+        if (seen) put(side, diagnosisCard(seen, panel, st, id));
+        else note.remove();
+      }
     } catch (error) {
       put(side, h("section", { class: "card" }, h("h2", null, "Diagnosis"), problem(error, examine)));
     }
@@ -121,11 +132,11 @@ function header(node, found) {
       "div",
       { class: "grow" },
       h("p", { class: "crumbs" }, h("a", { href: "/" }, "Groups"), ` / ${report.id}`),
-      h("h1", null, found.label || report.name, " ", status(report.verdict)),
+      h("h1", { title: report.name }, found.label || task(report.name), " ", status(report.verdict)),
       h(
         "p",
         { class: "sub" },
-        found.label && h("span", null, report.name),
+        found.label && h("span", null, task(report.name)),
         !report.name.includes(report.algo) && h("span", null, report.algo.toUpperCase()),
         h("span", { class: "mono" }, report.id),
         h("span", null, `${report.n_runs} seed${report.n_runs === 1 ? "" : "s"}`),

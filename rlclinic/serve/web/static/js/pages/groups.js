@@ -5,7 +5,7 @@ import { startDialog } from "../actions.js";
 import { deleteMany, diagnoseMany, exportMany, stopMany, tagMany } from "../bulk.js";
 import { empty, h, problem, put, status, toast, unseen } from "../dom.js";
 import { calm, listen } from "../events.js";
-import { ago, censored, count, duration, num, percent, short } from "../format.js";
+import { ago, censored, count, duration, num, percent, short, task } from "../format.js";
 import { spark } from "../spark.js";
 import { segments, state } from "../state.js";
 
@@ -267,7 +267,7 @@ export async function draw(main) {
     const found = row.results,
       href = `/${st.list}/${encodeURIComponent(row.id)}`;
     const apart = Object.entries(row.differs).map(([name, value]) => `${name} ${value}`);
-    const second = [found.label && found.name, row.id !== (found.label || found.name) && row.id, found.trial && `of ${found.trial}`, ...apart].filter(Boolean).join(" · ");
+    const second = [found.label && task(found.name), row.id !== (found.label || found.name) && row.id, found.trial && `of ${found.trial}`, ...apart].filter(Boolean).join(" · ");
     return h(
       "tr",
       { class: "data", "aria-selected": String(picked.has(row.id)) },
@@ -287,7 +287,7 @@ export async function draw(main) {
       h(
         "td",
         { class: "first" },
-        h("div", { class: "clip" }, h("a", { class: "name", href }, found.label || found.name), " ", (found.tag ?? []).map((tag) => [h("span", { class: "tag" }, tag), " "])),
+        h("div", { class: "clip" }, h("a", { class: "name", href, title: found.name }, found.label || task(found.name)), " ", (found.tag ?? []).map((tag) => [h("span", { class: "tag" }, tag), " "])),
         h("div", { class: "faint clip", title: second }, second),
       ),
       inOrder(

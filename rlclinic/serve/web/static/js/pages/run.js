@@ -9,7 +9,7 @@ import { h, problem, put, status } from "../dom.js";
 import { calm, follow } from "../events.js";
 import { histogramsCard } from "../histograms.js";
 import { labelCard } from "../labelling.js";
-import { ago, censored, count, duration, num, percent, short } from "../format.js";
+import { ago, censored, count, duration, num, percent, short, task } from "../format.js";
 import { Panel, USUAL } from "../panel.js";
 import { state } from "../state.js";
 import { trialLink } from "./group.js";
@@ -117,7 +117,7 @@ function header(node, found) {
       h(
         "p",
         { class: "sub" },
-        h("span", null, found.name),
+        h("span", { title: found.name }, task(found.name)),
         h("span", null, `seed ${found.seed}`),
         h("span", null, ago(found.created)),
         found.parent && h("span", null, `from ${found.parent}`),
