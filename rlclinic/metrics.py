@@ -341,6 +341,7 @@ _OFFLINE = _table("train/sentinel/", "up to 1,024 recorded transitions, about 40
     q_policy_gain | return | Values of the policy's actions minus those of recorded ones: large, they are of actions nobody tried.
     data_value | return | Mean discounted return that really came after those recorded steps whose future is known.
     loss_held_out | - | The same on episodes that are held out: far above `loss_data`, actions are learned by heart.
+    ends_at_longest | share | Recorded episodes that say terminated and have exactly the longest length: time limits recorded as ends.
     data_return_mean | return | Mean return of the recorded episodes that are learned from, as they were paid.
     target_return | return | Decision Transformer: the return of an episode that it is asked for when it acts.
     data_return_max | return | Decision Transformer: the highest return of the episodes that it learns from.

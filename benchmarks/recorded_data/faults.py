@@ -11,12 +11,11 @@ The share of all that was planted stands beside it. What was seen is recorded wi
 
 import json
 import math
-import os
 import shutil
-import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -150,6 +149,9 @@ SMALL = ("net.hidden=[]", "algo.width=32", "algo.layers=2", "algo.context=5", "a
 """A small Decision Transformer."""
 
 
+SLOW = ("dt", "gail", "cql", "ensemble_dagger")
+
+
 def list_cells(healthy: int) -> Iterator[Cell]:
     """Every fault wherever it can be planted, then the same algorithms without one."""
     for name, task in TASKS.items():
@@ -281,44 +283,38 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--healthy", type=int, default=2, help="sound groups of every algorithm in every environment")
     parser.add_argument("--only", nargs="*", help="causes, to try the script")
-    parser.add_argument("--within", type=float, default=3_600.0, help="seconds after which nothing is waited for")
-    parser.add_argument("--lines", type=Path, help="only note what was seen in this file")
-    parser.add_argument("--collect", type=Path, help="make the results of such a file")
+    parser.add_argument("--within", type=float, default=3_600.0, help="seconds after which no group is begun")
+    parser.add_argument("--lines", type=Path, help="note every group in this file, and go on from there the next time")
     args = parser.parse_args()
-    if args.collect:
-        looks = [json.loads(line) for line in args.collect.read_text().splitlines()]
-    else:
-        home, looks = Path(mkdtemp()), []
-        make_data(home)
-        cells = [cell for cell in list_cells(args.healthy) if args.only is None or cell.cause in args.only]
-        slow = ("gail", "cql", "ensemble_dagger")
-        cells.sort(key=lambda cell: cell.algorithm not in slow)
-        pool = ProcessPoolExecutor(args.procs, get_context("spawn"))
-        waiting = [pool.submit(look, cell, home, args.seeds, args.quick) for cell in cells]
-        try:
-            for done in as_completed(waiting, timeout=args.within):
-                looks.append(done.result())
-                seen = looks[-1]
-                said = seen.get("named") or seen["error"].strip().splitlines()[-1]
-                print(
-                    seen["cell"]["task"],
-                    seen["cell"]["algorithm"],
-                    f"[{seen['cell']['cause']}] named",
-                    said,
-                    seen.get("causes"),
-                    flush=True,
-                )
+    looks = [json.loads(line) for line in args.lines.read_text().splitlines()] if args.lines and args.lines.exists() else []
+    seen = [Cell(**{**each["cell"], "settings": tuple(each["cell"]["settings"])}) for each in looks]
+    cells = [cell for cell in list_cells(args.healthy) if (args.only is None or cell.cause in args.only) and cell not in seen]
+    home, began = Path(mkdtemp()), time.monotonic()
+    make_data(home)
+    # Cheap ones first, so that whatever stops it leaves most of them known.
+    cells.sort(key=lambda cell: cell.algorithm in SLOW)
+    with ProcessPoolExecutor(args.procs, get_context("spawn")) as pool:
+        waiting = {pool.submit(look, cell, home, args.seeds, args.quick) for cell in cells[: args.procs]}
+        left = cells[args.procs :]
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for each in done:
+                found = each.result()
+                looks.append(found)
+                said = found.get("named") or found["error"].strip().splitlines()[-1]
+                cell = found["cell"]
+                print(cell["task"], cell["algorithm"], f"[{cell['cause']}] named", said, found.get("causes"), flush=True)
                 if args.lines:
-                    args.lines.write_text("".join(json.dumps(each) + "\n" for each in looks))
-        except TimeoutError:
-            print(f"{len(cells) - len(looks)} groups had not ended in time", flush=True)
-        pool.shutdown(wait=False, cancel_futures=True)
-        shutil.rmtree(home, ignore_errors=True)
+                    with args.lines.open("a") as file:
+                        file.write(json.dumps(found) + "\n")
+                if left and time.monotonic() - began < args.within:
+                    waiting.add(pool.submit(look, left.pop(0), home, args.seeds, args.quick))
+    shutil.rmtree(home, ignore_errors=True)
+    if left:
+        print(f"{len(left)} groups were not begun: the same command goes on", flush=True)
+        return
     rows = to_rows(looks)
     print(json.dumps(rows, indent=1), flush=True)
-    if args.lines:
-        sys.stdout.flush()
-        os._exit(0)  # processes that had not ended in time must not be waited for
     provenance.write("offline_faults", rows, provenance.provenance("python -m benchmarks.recorded_data.faults"), args.quick)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlclinic.datasets.episodes import Dataset
 
-__all__ = ["Finding", "Quality", "Reference", "compare_coverage", "examine"]
+__all__ = ["Finding", "Quality", "Reference", "compare_coverage", "ends_at_longest", "examine"]
 
 Floats = NDArray[np.float64]
 BLOCK: Final = 100_000
@@ -32,6 +32,9 @@ FAR: Final = 20.0
 """A step this many times as long as nearly all others (their 99 % quantile) joins two episodes."""
 AT_BOUND: Final = 1e-3
 """Distance from a bound, as a share of the range, within which an action touches it."""
+FEWEST_ENDS: Final = 5
+LIMITED: Final = 0.5
+"""The share of terminated episodes with exactly the longest length from which they look cut by a time limit."""
 UNEQUAL: Final = 1e3
 """Largest to smallest spread of an observation's numbers above which a network sees only some of them."""
 
@@ -302,12 +305,16 @@ def _duplicates(data: Dataset) -> int:
     return again
 
 
+def ends_at_longest(data: Dataset) -> float:
+    """The share of terminated episodes that have exactly the longest length; 0 where hardly any says terminated."""
+    ended, longest = data.lengths[data.terminated & ~data.truncated], int(data.lengths.max())
+    return float((ended == longest).mean()) if len(ended) >= FEWEST_ENDS and longest > 1 else 0.0
+
+
 def _ends(data: Dataset) -> Iterator[Finding]:
     """Ends that are not what they say."""
-    ended = data.lengths[data.terminated & ~data.truncated]
-    longest = int(data.lengths.max())
-    at_limit = float((ended == longest).mean()) if len(ended) else 0.0
-    if len(ended) >= 5 and longest > 1 and at_limit >= 0.5:
+    longest, at_limit = int(data.lengths.max()), ends_at_longest(data)
+    if at_limit >= LIMITED:
         yield Finding(
             "error" if at_limit > 0.95 else "warning",
             "limit-as-end",

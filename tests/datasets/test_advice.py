@@ -126,3 +126,33 @@ def test_two_kinds_of_episodes_are_told_from_starts_that_decide() -> None:
 def test_few_or_equal_returns_say_nothing_about_kinds() -> None:
     assert _played([1.0, 2.0], [0.0, 1.0]) == (None, None)
     assert _played([1.0] * 30, [0.0] * 30) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("where", "suit"),
+    [
+        (situation(0.05, 0.98), {"bc"}),
+        (situation(0.6, 0.92), {"bc", "td3_bc", "iql", "awac", "cql"}),
+        (situation(0.8, 0.45), {"td3_bc", "iql", "awac", "cql"}),
+        (situation(1.0, 0.2, **MIXED), {"bc with data.best", "dt", "td3_bc", "iql", "awac", "cql"}),
+        (situation(1.0, 0.0), {"cql"}),
+        (situation(0.05, 0.3), set()),
+    ],
+)
+def test_which_algorithms_suit_follows_from_the_numbers(where: Situation, suit: set[str]) -> None:
+    judged = advice.judge_algorithms(where, vectors=True)
+    assert {each.algorithm for each in judged if each.suits} == suit
+    assert all(each.why for each in judged)
+    assert "td3_bc" not in {each.algorithm for each in advice.judge_algorithms(where, vectors=False)}
+
+
+def test_no_algorithm_suits_damaged_data_or_next_to_none() -> None:
+    good = situation(0.6, 0.92)
+    error = quality.Finding("error", "not-finite", "3 rows hold numbers that are not finite", "leave them out")
+    for where, why in (
+        (replace(good, quality=replace(good.quality, findings=(error,))), "damaged"),
+        (replace(good, quality=replace(good.quality, transitions=100)), "few"),
+    ):
+        judged = advice.judge_algorithms(where, vectors=True)
+        assert not any(each.suits for each in judged)
+        assert all(why in each.why for each in judged)

@@ -105,3 +105,30 @@ def test_a_reward_that_never_changes_is_said() -> None:
 def test_tiny_data_does_not_break_it(steps: int) -> None:
     one = join([Episode(np.zeros((steps + 1, 2)), np.zeros((steps, 1)), np.zeros(steps), True, False)], BOX, TORQUE)
     assert "few-episodes" in names(one)
+
+
+def test_coverage_beside_other_data_is_counted_in_the_same_bins() -> None:
+    """Half of the other's range in one dimension: about half of its state-actions; the same data again: as many."""
+
+    def walk(width: float, seed: int) -> Dataset:
+        wide = np.random.default_rng(seed)
+        made = [
+            Episode(wide.uniform([-width, -1], [width, 1], (401, 2)), wide.choice([-1.0, 1.0], (400, 1)), np.zeros(400), False, True)
+            for _ in range(50)
+        ]
+        return join(made, BOX, TORQUE)
+
+    whole, half = walk(1.0, 1), walk(0.5, 2)
+    assert quality.compare_coverage(whole, whole) == pytest.approx(1.0, abs=0.02)
+    assert 0.5 < quality.compare_coverage(half, whole) < 0.8
+    assert quality.compare_coverage(whole, half) > 1.2
+
+
+def test_rows_that_are_not_finite_are_found_and_left_out_of_the_counts() -> None:
+    """Without a warning, which is an error here; and where no row is finite, too."""
+    data, damaged = sound(), np.array(sound().observations)
+    damaged[5] = np.nan
+    found = quality.examine(replace(data, observations=damaged))
+    assert "not-finite" in {finding.name for finding in found.findings}
+    assert found.state_coverage > 1
+    assert quality.examine(replace(data, observations=np.full_like(damaged, np.nan))).state_coverage == 0

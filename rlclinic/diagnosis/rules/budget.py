@@ -52,6 +52,8 @@ def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
         return
     if case.unfinished:
         return  # it has not ended: whether the rest is enough is for the forecast
+    if case.has("train/imitation/expert_share"):
+        return  # an expert acts in some of these episodes: what they return says who acted
     late = detect.late_part(returns)
     slope = detect.trend(late)
     top = float(detect.smoothed(returns.values, 3).max())

@@ -142,6 +142,12 @@ def labels_are_what_was_executed(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(EXECUTED, text, *case.span, share=same.median),), remedies=(fix,))
 
 
+def hardly_learned(case: Case) -> float:
+    """How clear it is that each label is learned from a few times only, and less with every round."""
+    passes = case.signal(PASSES)
+    return grade(-passes.share(0.6).median, -12.0, -4.0) if len(passes) >= 3 else 0.0
+
+
 cause(
     "old-rounds-dropped",
     "labels of earlier rounds are forgotten",
@@ -172,7 +178,7 @@ def old_rounds_are_forgotten(case: Case) -> Iterator[Finding]:
     Tasks that change while they are learned.
     """
     error, kept = case.signal(FIRST_ERROR), case.real("algo.keep_rounds") or 0.0
-    if len(error) < 3 or not struggles(case):
+    if len(error) < 3 or not struggles(case) or (not kept and hardly_learned(case) > 0):
         return
     rise = error.share(0.6).median / max(error.first, 0.01)
     strength = min(grade(rise, 3.0, 8.0), grade(error.share(0.6).median, 0.08, 0.2)) * (1.0 if kept else 0.6)
@@ -189,7 +195,7 @@ cause(
     "labels come in faster than they are learned",
     "fault of settings",
     doses=["more-passes"],
-    explains="IMI107 IMI109",
+    explains="IMI103 IMI107 IMI109",
 )
 
 
@@ -204,7 +210,12 @@ cause(
         {PASSES: lambda share: 6 / (1 + 8 * share), LOSS: lambda share: 0.05 + 0.3 * share},
         settings={"algo.n_epochs": 0, "algo.gradient_steps": 20},
     ),
-    good=[lambda: cases.imitator(), lambda: cases.imitator({PASSES: lambda share: 300 / (1 + 8 * share)})],
+    good=[
+        lambda: cases.imitator(),
+        lambda: cases.imitator({PASSES: lambda share: 300 / (1 + 8 * share)}),
+        # Few passes over labels that it fits all the same.
+        lambda: cases.imitator({PASSES: lambda share: 6 / (1 + 8 * share), LOSS: 0.02, FIRST_ERROR: 0.02}),
+    ],
 )
 def labels_are_hardly_learned(case: Case) -> Iterator[Finding]:
     """Each round makes as many gradient steps as the first one, however many labels there are by then.
@@ -216,14 +227,17 @@ def labels_are_hardly_learned(case: Case) -> Iterator[Finding]:
     Networks that go on from round to round (retrain=warm) with a loss that stays low. A loss that rises a little is normal: later rounds
     have harder states.
     """
-    passes, loss = case.signal(PASSES), case.signal(LOSS)
+    passes, loss, known = case.signal(PASSES), case.signal(LOSS), case.signal(FIRST_ERROR).share(0.6)
     if len(passes) < 3 or not struggles(case):
         return
     few, rise = passes.share(0.6).median, loss.share(0.6).median / max(loss.first, 1e-6)
-    strength = min(grade(-few, -12.0, -4.0), grade(rise, 1.5, 3.0))
+    # From first weights in every round, the loss need not rise: it never falls, and labels that it has had for long are not fitted.
+    unfit = known.median if len(known) else 0.0
+    strength = min(hardly_learned(case), max(grade(rise, 1.5, 3.0), grade(unfit, 0.08, 0.25)))
     if strength <= 0:
         return
-    text = f"each label was learned from {say(few)} times in the last rounds, {say(passes.first)} in the first; the loss rose {say(rise)} x"
+    effect = f"the loss rose {say(rise)} x" if rise > 1.5 else f"it is off by {say(unfit)} on labels of the first round"
+    text = f"each label was learned from {say(few)} times in the last rounds, {say(passes.first)} in the first; {effect}"
     fix = change(case, "algo.n_epochs", 50, "as many passes over all labels in every round", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence(PASSES, text, *case.span, passes=few),), remedies=(fix,))
 

@@ -8,7 +8,7 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN, OFFLINE, ONLINE, SWITCH_DIP, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import advice, cause, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import BugLocation, advice, cause, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import measures
 
@@ -19,6 +19,7 @@ HELD_OUT, LEARNED = sentinel("loss_held_out"), sentinel("loss_data")
 BEFORE, LOWEST, REGAINED = sentinel("switch_return"), sentinel("switch_lowest"), sentinel("switch_regained_at")
 ASKED, HIGHEST, ABOVE = sentinel("target_return"), sentinel("data_return_max"), sentinel("target_above_data")
 DATA_RETURN, DISTANCE, GAIN = sentinel("data_return_mean"), sentinel("policy_distance"), sentinel("q_policy_gain")
+AT_LONGEST: Final = sentinel("ends_at_longest")
 REWARD, GAP, MULTIPLIER = sentinel("reward_mean"), "train/metrics/cql_gap", "train/hp/cql_multiplier"
 ACTOR_LOSS: Final = "train/loss/actor"
 """Of vectors: choices have no actor."""
@@ -482,3 +483,53 @@ def asked_for_more_than_the_data(case: Case) -> Iterator[Finding]:
     text = f"it is asked for a return that lies {percent(above.last)} of the data's range above all of it{levels}"
     fix = advice("algo.target_return=none asks for the highest return of the data", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence(ABOVE, text, *case.span, above=above.last),), remedies=(fix,))
+
+
+cause(
+    "limits-recorded-as-ends",
+    "time limits are recorded as ends: nothing is learned to come after the last steps of an episode",
+    "fault of code",
+    advice="record truncated (timeouts) where a limit cut an episode, and terminated only where the task itself ended",
+    explains="OFF101 OFF102 OFF106",
+    bug=BugLocation(
+        fix="obs, reward, terminated, truncated, info = env.step(action), and both flags stored",
+        check="assert not (terminated[ends] & (lengths == lengths.max())).all()  # ends at the limit are truncated ones",
+        rlclinic=("rlclinic/training/data/recorded.py", "gather", "gamma * ~terminated: only a terminal state has no future"),
+        sb3=("your recorder", "env.step(action)", "a `done` that is stored for both kinds of end"),
+        cleanrl=("your recorder", "env.step(action)", "a `done` that is stored for both kinds of end"),
+        own="the line that stores what env.step returned: truncated is a column of its own",
+    ),
+)
+
+
+@rule(
+    "OFF110",
+    severity=Severity.HIGH,
+    algos=OF_VALUES,
+    needs=[AT_LONGEST],
+    cites=["pardo2018time"],
+    causes=["limits-recorded-as-ends"],
+    bad=lambda: cases.recorded({AT_LONGEST: 1.0}),
+    good=[
+        lambda: cases.recorded(),
+        lambda: cases.recorded({AT_LONGEST: 0.2}),
+        lambda: cases.recorded({AT_LONGEST: 1.0}, threshold=-2000.0),
+    ],
+)
+def time_limits_recorded_as_ends(case: Case) -> Iterator[Finding]:
+    """Nearly all recorded episodes that say terminated have exactly the longest length.
+
+    ## Why it hurts
+    A value's target has no future behind a terminal state. Where a time limit cut an episode that is false: the last states are learned
+    to be worth one reward, those before them a little more, and how good a state is becomes a matter of when it was recorded.
+
+    ## When it is fine
+    A task that really ends after a fixed number of steps, and shows how many are left.
+    """
+    share = case.signal(AT_LONGEST)
+    strength = grade(share.last, 0.5, 0.95) if len(share) else 0.0
+    if strength <= 0 or not falls_short(case):
+        return
+    text = f"{percent(share.last)} of the recorded episodes that say terminated have exactly the longest length"
+    fix = advice("mark them as truncated: `data check` finds them", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(AT_LONGEST, text, *case.span, share=share.last),), remedies=(fix,))

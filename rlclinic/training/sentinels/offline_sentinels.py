@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from rlclinic.datasets import quality
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.recorded import Recorded
 from rlclinic.training.data.replay import Batch
@@ -26,8 +27,8 @@ OF_VALUES: Final = (
 )  # fmt: skip
 NOW_AND_THEN: Final = (
     "obs_abs_max", "obs_std_min", "obs_std_worst", "obs_mean_abs_max", "reward_mean", "reward_std", "reward_min", "reward_max",
-    "reward_nonzero", "reward_trained_std", "terminated_share", "data_return_mean", "policy_distance", "loss_data", "loss_held_out",
-    "dormant_actor", "rank_actor", "saturated_actor", "activation_norm_actor",
+    "reward_nonzero", "reward_trained_std", "terminated_share", "ends_at_longest", "data_return_mean", "policy_distance", "loss_data",
+    "loss_held_out", "dormant_actor", "rank_actor", "saturated_actor", "activation_norm_actor",
 )  # fmt: skip
 OF_CRITICS: Final = ("q_bias", "q_policy_gain", "data_value", "dormant_critic", "rank_critic", "saturated_critic", "activation_norm_critic")
 OF_RETURNS: Final = ("target_return", "data_return_max", "target_above_data")
@@ -108,6 +109,7 @@ def _data(data: Recorded, rows: Tensor, probe: Batch) -> dict[str, Tensor]:
         "reward_nonzero": (raw != 0).float().mean(1),
         "reward_trained_std": normalize.deviation(probe.reward),
         "terminated_share": (probe.discount == 0).float().mean(1),
+        "ends_at_longest": torch.full_like(raw[:, 0], quality.ends_at_longest(data.data)),
         "data_return_mean": torch.full_like(raw[:, 0], float(data.episode_returns.mean())),
     }
 

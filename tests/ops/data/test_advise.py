@@ -163,6 +163,9 @@ def test_over_the_network_only_data_of_the_store_is_looked_at(data: Path, tmp_pa
         missing = client.post(f"/api/v1/data/{route}", json={"data": str(tmp_path / "nothing"), **body})
         assert refused.status_code == missing.status_code == 400, refused.text
         assert "names a file" in refused.text
+    beside = client.post("/api/v1/data/check", json={"data": str(data / "expert"), "beside": str(outside)})
+    assert beside.status_code == 400
+    assert "names a file" in beside.text
     assert client.post("/api/v1/data/advice", json={"data": str(data / "expert"), "env": "os:system", "steps": 0}).status_code >= 400
     report = client.post("/api/v1/data/check", json={"data": str(data / "expert")})
     assert report.json()["episodes"] == 40

@@ -74,6 +74,30 @@ def test_data_is_checked_and_converted(tmp_path: Path) -> None:
         check(CheckRequest(data=str(tmp_path / "d"), random_return=1.0))
 
 
+def test_a_check_says_what_the_data_is_good_for_and_what_to_collect_instead(tmp_path: Path) -> None:
+    collect(CollectRequest(selector="CartPole-v1", policy="random", episodes=3, out=tmp_path / "few"))
+    collect(CollectRequest(selector="CartPole-v1", policy="random", episodes=60, out=tmp_path / "many"))
+    few = check(CheckRequest(data=str(tmp_path / "few"), beside=str(tmp_path / "many")))
+    assert not any(each.suits for each in few.suits)
+    assert few.collect
+    assert few.coverage_ratio == pytest.approx(1.0, abs=0.3)
+    text = CliRunner().invoke(app, ["data", "check", str(tmp_path / "few")]).stdout
+    assert "not for     bc, " in text
+    assert "collect     " in text
+    assert any(each.suits for each in check(CheckRequest(data=str(tmp_path / "many"))).suits)
+    collect(CollectRequest(selector="Pendulum-v1", policy="random", episodes=2, out=tmp_path / "other"))
+    with pytest.raises(UsageError, match="Data of two tasks"):
+        check(CheckRequest(data=str(tmp_path / "few"), beside=str(tmp_path / "other")))
+
+
+def test_damaged_data_is_refused_before_there_is_a_run(tmp_path: Path) -> None:
+    collect(CollectRequest(selector="CartPole-v1", policy="random", episodes=8, out=tmp_path / "d"))
+    np.save(tmp_path / "d" / "rewards.npy", np.load(tmp_path / "d" / "rewards.npy")[:-3])
+    answer = CliRunner().invoke(app, ["train", "CartPole-v1:iql", "--data", str(tmp_path / "d"), "--runs-dir", str(tmp_path / "runs")])
+    assert answer.exit_code == 2
+    assert not (tmp_path / "runs").exists()
+
+
 def test_damaged_data_ends_with_its_own_exit_code(tmp_path: Path) -> None:
     collect(CollectRequest(selector="CartPole-v1", policy="random", episodes=8, out=tmp_path / "d"))
     assert CliRunner().invoke(app, ["data", "check", str(tmp_path / "d")]).exit_code == 0

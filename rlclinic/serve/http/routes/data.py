@@ -19,6 +19,8 @@ async def check_data(here: Here, request: CheckRequest) -> DataReport:
     from rlclinic.ops.data.check import check
 
     requests.check_data(here.store, request.data)
+    if request.beside is not None:
+        requests.check_data(here.store, request.beside)
     async with here.examining:
         return await run_in_threadpool(check, request)
 
