@@ -387,6 +387,9 @@ def _kept(script: Script, value: ast.AST, target: set[str]) -> str | None:
             kept[_is_share(share)] = (own, share)
     if set(kept) != {True, False} or not kept[True][0] or kept[False][0]:
         return None
+    slow = [name for _, term in terms(value) for part in factors(term) for name in words.identifiers(_without_index(part)) if words.TARGET(name)]
+    if slow and not target & set(slow):
+        return None  # what is assigned is not the target: its weights are worked out in another place and loaded
     tau = kept[True][1]
     number = script.constant(tau)
     return None if number is not None and number > LARGE_SHARE else ast.unparse(tau)
@@ -473,7 +476,7 @@ def actor_loss_without_actor(script: Script) -> Iterator[Spot]:
 
 
 NOISE = frozenset({"randn", "randn_like", "normal", "standard_normal", "normal_", "rand_like"})
-BOUNDED = frozenset({"clip", "clamp", "clamp_", "tanh", "minimum", "maximum", "min", "max", "hardtanh", "sigmoid"})
+BOUNDED = frozenset({"clip", "clip_by_value", "clamp", "clamp_", "tanh", "minimum", "maximum", "min", "max", "hardtanh", "sigmoid"})
 _POLICY = re.compile(r"actor|policy|(^|[_.])(pi|mu)($|_)", re.IGNORECASE)
 
 

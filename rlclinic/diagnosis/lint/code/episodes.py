@@ -693,7 +693,9 @@ def episode_never_ends(script: Script) -> Iterator[Spot]:
             ended = ending[0].elts[2] if isinstance(ending[0], ast.Tuple) else ending[0]
             latest = script.latest(ended.id, ended) if isinstance(ended, ast.Name) else None
             where = latest.statement if latest is not None else ending[0]
-            yield Spot(where, f"{owner.name}.step never ends an episode, and nothing sets a time limit")
+            used = any(kind_name in ast.unparse(call) for kind_name in (owner.name,) for call in script.all(ast.Call))
+            text = f"{owner.name}.step never ends an episode, and nothing sets a time limit"
+            yield Spot(where, text, strength=1.0 if used else 0.4)
 
 
 def _never(script: Script, node: ast.AST) -> bool:

@@ -334,7 +334,7 @@ def _is_dropped(script: Script, call: Symbol) -> bool:
 def load_dropped(script: Script) -> Iterator[Spot]:
     """agent.load(…) on an agent, whose result nobody keeps."""
     run = execution(script)
-    made = agents.models(run)
+    made = agents.models(run) if script.is_sb3 else []
     for call in run.calls:
         if called(call) == "load" and call.op == "method" and call.args and any(agents.is_agent(call.args[0], model) for model in made):
             if _is_dropped(script, call):

@@ -63,6 +63,9 @@ def _differ(script: Script, node: ast.AST, left: ast.AST, right: ast.AST) -> Ite
         forms = {"column", "flat"} if _is_made_of_rewards(script, unknown) else forms
     if forms == {"column", "flat"}:
         column = left if form(script, left) == "column" else right
+        flat = right if column is left else left
+        if isinstance(flat, ast.Name) and flat.id in {part.id for part, _ in flow.made_of(script, column) if isinstance(part, ast.Name)}:
+            return  # x - x.max(keepdim=True): of its own shape, whatever that is
         other = ast.unparse(right if column is left else left)
         text = f"`{ast.unparse(column)}` has shape [N, 1], `{other}` has [N]: together they make [N, N]"
         yield Spot(node, text, f"{ast.unparse(column)}.squeeze(-1)")

@@ -45,7 +45,14 @@ def end_not_masked(script: Script) -> Iterator[Spot]:
     for node, product in _discounted_futures(script):
         if node.lineno not in masked and not _is_masked(script, node, product):
             statement = script.statement(node)
-            yield Spot(statement, "the value of what comes after a terminal state is added, which has no future", "* (1 - terminated)")
+            learned = any(script.uses(name) for name in ("torch", "tensorflow", "jax", "keras", "flax"))
+            # Rows of a table that belong to terminal states are never written, and stay at 0.
+            yield Spot(
+                statement,
+                "the value of what comes after a terminal state is added, which has no future",
+                "* (1 - terminated)",
+                1.0 if learned else 0.4,
+            )
     yield from _flags_not_read(script)
 
 
@@ -92,6 +99,8 @@ def _is_masked(script: Script, node: ast.AST, product: ast.AST) -> bool:
     if any(isinstance(ancestor, ast.If | ast.IfExp) and words.mentions(ancestor.test, words.MASK) for ancestor in script.ancestors(node)):
         return True
     parts = [part for part, _ in flow.made_of(script, product, lambda part: nets.is_network(script, part))]
+    if any(_is_complement(factor) for factor in factors(product)):
+        return True
     if any(words.MASK(words.own_name(part)) for part in parts) or any(
         isinstance(part, ast.IfExp) and words.mentions(part.test, words.MASK) for part in parts
     ):
@@ -105,6 +114,14 @@ def _is_masked(script: Script, node: ast.AST, product: ast.AST) -> bool:
         for call in script.calls("masked_fill_", "mul_", within=script.scope(node))
         if isinstance(call.func, ast.Attribute)
     )
+
+
+def _is_complement(node: ast.AST) -> bool:
+    """1 - x, ~x, not x: what multiplies a future like this is a mask, whatever it is called."""
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.Invert | ast.Not)
+    first = node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) else None
+    return isinstance(first, ast.Constant) and first.value == 1
 
 
 def _flags_not_read(script: Script) -> Iterator[Spot]:
@@ -716,7 +733,8 @@ def _is_guarded(script: Script, node: ast.AST, depth: int = 3) -> bool:
 
 def _stores(script: Script, loop: ast.AST) -> bool:
     """Whether a loop takes steps and stores them: it is the training loop, not one over epochs."""
-    return bool(script.calls("append", "add", "push", "store", "remember", "put", "step", within=loop))
+    stepped = any(words.ENVIRONMENT(script.owner(call).rpartition(".")[2]) for call in script.calls("step", within=loop))
+    return stepped or bool(script.calls("append", "add", "push", "store", "remember", "put", within=loop))
 
 
 def _is_filled_here(script: Script, buffer: str) -> bool:
@@ -873,6 +891,47 @@ def next_value_of_the_same_step(script: Script) -> Iterator[Spot]:
     ```python
     for t in reversed(range(n)):
         delta = rewards[t] + gamma * values[t + 1] * (1 - dones[t]) - values[t]
+    ```
+    """
+    yield from ()
+
+
+@check("COD518", Severity.HIGH, ["sutton2018book"])
+def table_moves_past_its_target(script: Script) -> Iterator[Spot]:
+    """An entry of a table of values does not move towards its target.
+
+    ## Why it hurts
+    The error has the wrong sign, lacks the old value, or is taken more than once: entries run away, or order actions by how often they were
+    tried.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    table[s, a] += rate * (target - table[s, a]), with a rate below 1.
+
+    ## Wrong
+    ```python
+    q = np.zeros((16, 4))
+    obs, _ = env.reset()
+    for step in range(1000):
+        action = env.action_space.sample()
+        next_obs, reward, terminated, truncated, _ = env.step(action)
+        target = reward + 0.9 * np.max(q[next_obs]) * (1 - terminated)
+        q[obs, action] += 0.1 * target
+        obs = env.reset()[0] if terminated or truncated else next_obs
+    ```
+
+    ## Right
+    ```python
+    q = np.zeros((16, 4))
+    obs, _ = env.reset()
+    for step in range(1000):
+        action = env.action_space.sample()
+        next_obs, reward, terminated, truncated, _ = env.step(action)
+        target = reward + 0.9 * np.max(q[next_obs]) * (1 - terminated)
+        q[obs, action] += 0.1 * (target - q[obs, action])
+        obs = env.reset()[0] if terminated or truncated else next_obs
     ```
     """
     yield from ()

@@ -248,6 +248,7 @@ def few_rollouts(script: Script) -> Iterator[Spot]:
                     learn,
                     f"{total:g} steps are {max(total / (n_steps * envs), 1):.0f} rollouts of {n_steps * envs:g}: hardly any update",
                     "more steps, or a smaller n_steps",
+                    1.0 if total < n_steps * envs else 0.4,
                 )
 
 

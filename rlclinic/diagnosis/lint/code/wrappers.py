@@ -70,15 +70,15 @@ def _values(step: ast.FunctionDef, node: ast.expr, depth: int = 3) -> list[tuple
 
 def _counters(step: ast.FunctionDef) -> set[str]:
     """Attributes that step counts up by one."""
-    counted = set()
+    counted, moved = set(), {""}
     for each in ast.walk(step):
-        if isinstance(each, ast.AugAssign) and isinstance(each.op, ast.Add) and isinstance(each.value, ast.Constant) and each.value.value == 1:
-            counted.add(own_attribute(each.target))
+        if isinstance(each, ast.AugAssign) and isinstance(each.value, ast.Constant) and each.value.value == 1:
+            (counted if isinstance(each.op, ast.Add) else moved).add(own_attribute(each.target))
         elif isinstance(each, ast.Assign) and isinstance(each.value, ast.BinOp) and isinstance(each.value.op, ast.Add):
             name = own_attribute(each.targets[0])
             if name and own_attribute(each.value.left) == name and isinstance(each.value.right, ast.Constant):
                 counted.add(name)
-    return counted - {""}
+    return counted - moved
 
 
 def _is_clock(test: ast.AST, counters: set[str]) -> bool:
@@ -565,7 +565,7 @@ def _judges(script: Script, test: ast.expr) -> bool:
             name = words.own_name(each).lower()
             if any(word in name for word in ("stop", "solved", "success", "converged", "done", "finished", "patience", "exceeded", "abort", "timeout", "best")):
                 return True
-        elif isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and own_attribute(each.func):
+        elif isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr not in ("get", "keys", "any", "all"):
             return True
     return False
 

@@ -638,6 +638,9 @@ class Execution:
             elif isinstance(holder, Table):
                 holder.items[target.attr] = value
             elif isinstance(holder, Symbol):
+                if target.attr == "requires_grad" and _is_true(value) and holder.op in ("call", "method", "array"):
+                    # A tensor that becomes a parameter where it stands: log_alpha.requires_grad = True
+                    holder.op, holder.args = "weights", (Symbol(holder.op, holder.args, holder.node, holder.data),)
                 self._event("set", holder, value, node, target.attr)
         elif isinstance(target, ast.Subscript):
             holder, key = self._eval(target.value, scope), self._eval(target.slice, scope)

@@ -333,13 +333,24 @@ def log_prob_of_another_draw(script: Script) -> Iterator[Spot]:
                 )
 
 
+def acted(script: Script) -> set[int]:
+    """Everything that takes part in an action that an environment got."""
+    return script.once(
+        "acted",
+        lambda: {id(part) for event in _steps(script) for part in formulas.parts(event.value.args[1], into_networks=False)},  # type: ignore[union-attr]
+    )
+
+
 def fresh_draw_in_update(script: Script) -> Iterator[Spot]:
     """The log-probability in an update is that of an action drawn there, from a distribution of stored observations."""
+    taken = acted(script)
     for event in formulas.backwards(execution(script)):
         for part in formulas.parts(event.value, into_networks=False, into_arrays=False) if event.value is not None else ():
             if called(part) != "log_prob" or len(part.args) < 2 or part.free or _is_reparametrized(event.value):
                 continue
             drawn = [each for each in latest(part.args[1]) if called(each) == "sample" and each.args]
+            if any(id(each) in taken for each in drawn):
+                continue
             asked = [inner.args[1] for inner in formulas.parts(part.args[0], False, False) if inner.op == "out" and len(inner.args) > 1]
             again = [
                 inner.args[1]
@@ -362,7 +373,7 @@ def _is_reparametrized(loss: Value | None) -> bool:
 def draw_of_its_own(script: Script) -> Iterator[Spot]:
     """dist.log_prob(dist.sample()) in a loss, of a draw that no environment ever gets."""
     run = execution(script)
-    acted = {id(part) for event in _steps(script) for part in formulas.parts(event.value.args[1], into_networks=False)}  # type: ignore[union-attr]
+    taken = acted(script)
     for event in formulas.backwards(run):
         if event.value is None or _is_reparametrized(event.value):
             continue
@@ -370,7 +381,7 @@ def draw_of_its_own(script: Script) -> Iterator[Spot]:
             if called(part) == "log_prob" and len(part.args) > 1 and not part.free:
                 drawn = part.args[1]
                 fresh = isinstance(drawn, Symbol) and called(drawn) == "sample" and drawn.args and drawn.args[0] is part.args[0]
-                if fresh and id(drawn) not in acted and acted:
+                if fresh and id(drawn) not in taken and taken:
                     yield _spot(
                         part.node, "the log-probability is that of an action drawn here, not of the one that was taken", "log_prob(actions)"
                     )

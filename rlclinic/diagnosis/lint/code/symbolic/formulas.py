@@ -135,6 +135,8 @@ def _sums_rewards(value: Symbol, depth: int) -> bool:
             and any(is_reward(each, depth - 1) for each in held)
             and all(is_reward(each, depth - 1) or _is_zero(each) for each in held)
         )
+    if value.op == "Div" and len(value.args) == 2 and is_scalar(value.args[1]):
+        return is_reward(value.args[0], depth - 1)
     if value.op == "Mult":
         held = factors(value)
         cuts = [flag(each) for each in held]
@@ -273,7 +275,7 @@ def _switched(value: Value, depth: int) -> _Switched | None:
             return None
         if kind == "Div" and 0 in (other.low, other.high):
             return None
-        compute = _COMPARISONS.get(str(value.data)) if kind == "Compare" else _OPERATORS[kind]
+        compute = _COMPARISONS.get(str(value.data)) if kind == "Compare" else OPERATORS[kind]
         if compute is None:
             return None
         return _Switched(float(compute(one.low, other.low)), float(compute(one.high, other.high)), one.ends | other.ends)
@@ -285,7 +287,7 @@ def _switched(value: Value, depth: int) -> _Switched | None:
     return None
 
 
-_OPERATORS: Final = {"Add": operator.add, "Sub": operator.sub, "Mult": operator.mul, "Div": operator.truediv}
+OPERATORS: Final = {"Add": operator.add, "Sub": operator.sub, "Mult": operator.mul, "Div": operator.truediv}
 
 
 def _is_none(value: Value) -> bool:
@@ -355,6 +357,9 @@ def depends_on_flag(value: Value) -> bool:
         seen.add(id(current))
         if isinstance(current, Items):
             pending += current.items
+        if isinstance(current, Symbol) and current.op == "out":
+            # next_values[ended] = 0
+            pending += [put.args[1] for put in current.stored if isinstance(put, Symbol) and len(put.args) > 1]
         if not isinstance(current, Symbol) or current.op in ("net", "env", "step", "reset", "out") or called(current) == "len":
             continue
         if marks_end(flag(current)):
@@ -496,8 +501,8 @@ def evaluated(value: Value | None, at: float = 0.0, depth: int = 24) -> float | 
     if len(held) != len(numbers) or not held or value.keys:
         return None
     try:
-        if value.op in _OPERATORS and len(held) == 2:
-            return float(_OPERATORS[value.op](*held))
+        if value.op in OPERATORS and len(held) == 2:
+            return float(OPERATORS[value.op](*held))
         if value.op in ("Pow", "FloorDiv", "Mod") and len(held) == 2:
             return float({"Pow": operator.pow, "FloorDiv": operator.floordiv, "Mod": operator.mod}[value.op](*held))
         if value.op == "Compare" and len(held) == 2 and str(value.data) in _COMPARISONS:
@@ -722,6 +727,12 @@ def optimized(run: Execution, network: Value) -> list[Symbol]:
     ]
 
 
+def is_trained(run: Execution, network: Value) -> bool:
+    """Whether an optimizer that takes steps holds a network's weights."""
+    stepped = {id(event.subject) for event in run.events if event.name == "optimizer step"}
+    return any(not stepped or id(each) in stepped for each in optimized(run, network))
+
+
 def _is_inside(holder: Value, network: Value) -> bool:
     top = root(network)
     return top is not None and (holder is top or holds(holder, top))
@@ -766,11 +777,11 @@ def _copies(run: Execution) -> list[Copy]:
     for event in run.events:
         if event.name == "load" and event.value is not None:
             loaded, target = state_of(event.value), root(event.subject)
-            if loaded is not None and target is not None and loaded is not target and not optimized(run, target):
+            if loaded is not None and target is not None and loaded is not target and not is_trained(run, target):
                 made.setdefault(id(target), Copy(target, loaded))
         if event.name == "in place copy_" and isinstance(event.value, Symbol) and len(event.value.args) > 1:
             written, into = state_of(event.value.args[1]), state_of(event.subject)
-            if written is not None and into is not None and written is not into and not optimized(run, into):
+            if written is not None and into is not None and written is not into and not is_trained(run, into):
                 made.setdefault(id(into), Copy(into, written))
     return list(made.values())
 
@@ -924,7 +935,7 @@ def _traces(script: Script) -> list[tuple[Symbol, Term]]:
             if len(running) == 1 and len(rest) == 1 and len(rest[0].factors) == 1 and not is_reward(rest[0].factors[0]):
                 error = rest[0].factors[0]
                 inner = [part for part in parts(error, into_networks=False) if part.op == "stepped" and _role(part) == "reward"]
-                if inner and not any(part is each for part in parts(error)):
+                if inner and any(part.op in ("Sub", "out") for part in parts(error, into_networks=False)) and not any(part is each for part in parts(error)):
                     made.append((each, running[0]))
     return made
 

@@ -6,12 +6,13 @@ Each function adds places to the check whose id it is listed under in `MEANINGS`
 # ruff: noqa: E501 — a message reads best whole
 
 import ast
+from builtins import id as builtins_id
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import libraries, wrappers
+from rlclinic.diagnosis.lint.code import libraries, words, wrappers
 from rlclinic.diagnosis.lint.code.script import Script, Spot
-from rlclinic.diagnosis.lint.code.symbolic import agents, experience, formulas, learning, policies, sizes, wiring
+from rlclinic.diagnosis.lint.code.symbolic import agents, experience, formulas, learning, policies, sizes, tables, wiring
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import Term, called, execution, flag, gradient, outputs_in, role, root, terms
 
@@ -44,11 +45,14 @@ def no_mask(script: Script) -> Iterator[Spot]:
     for target in formulas.targets(script):
         if not _is_trace(target) and not _masked(target):
             stored = [each for factor in target.future.factors for each in _stored_factor(factor)]
+            tables = all(isinstance(out.args[0], Symbol) and out.args[0].op == "array" for factor in target.future.factors for out in outputs_in(factor))
             for where in stored or [target.sum]:
-                yield _spot(
-                    where.node,
+                # Rows of a table that belong to terminal states are never written, and stay at 0.
+                yield Spot(
+                    where.node or ast.Pass(),
                     "what a network says of the next observation is added to the reward, and nothing takes it away where the episode ended",
                     "* (1 - terminated)",
+                    0.4 if tables else 1.0,
                 )
 
 
@@ -110,7 +114,36 @@ def mask_inverted(script: Script) -> Iterator[Spot]:
                     )
 
 
+def _spans_episodes(script: Script) -> bool:
+    """Whether experience of several episodes may follow one another in what is collected: not where a loop ends with each of them."""
+    run = execution(script)
+    steps = [event for event in run.events if event.name == "env step" and event.loops]
+    resets = [event for event in run.events if event.name == "env reset"]
+    if not steps or not resets:
+        return True
+    for step in steps:
+        collected = step.loops[-1]
+        within = any(collected in reset.loops for reset in resets)
+        vector = any(word in str(getattr(step.subject, "data", "")) for word in ("Vec", "vec"))
+        conditional = any(isinstance(each, ast.For | ast.While) and _leaves_at_end(each) for each in (collected,))
+        if within or vector or not conditional:
+            return True
+    return False
+
+
+def _leaves_at_end(loop: ast.For | ast.While) -> bool:
+    """Whether a loop is left where an episode ends."""
+    if isinstance(loop, ast.While) and words.mentions(loop.test, words.MASK):
+        return True
+    return any(
+        isinstance(each, ast.If) and words.mentions(each.test, words.MASK) and any(isinstance(one, ast.Break | ast.Return) for one in ast.walk(each))
+        for each in ast.walk(loop)
+    )
+
+
 def trace_not_cut(script: Script) -> Iterator[Spot]:
+    if not _spans_episodes(script):
+        return
     for target in formulas.targets(script):
         cut = any(formulas.flag(factor) or _flag_beside(factor) for factor in target.future.factors)
         guarded = any(flag(guard) or formulas.depends_on_flag(guard) for guard in target.sum.guards)
@@ -271,7 +304,7 @@ def _with_gradient(value: Value) -> set[int]:
 
 def _trained(run: Execution, future: Term) -> bool:
     reached = [network for factor in future.factors for network in gradient(factor)]
-    return any(formulas.optimized(run, network) or (not run.optimizers and network.copy_of is None) for network in reached)
+    return any(formulas.is_trained(run, network) or (not run.optimizers and network.copy_of is None) for network in reached)
 
 
 def policy_sign(script: Script) -> Iterator[Spot]:
@@ -736,9 +769,12 @@ def log_prob_of_fresh_action(script: Script) -> Iterator[Spot]:
             fresh = [
                 each
                 for each in action
-                if called(each) in ("sample", "rsample") and each.args and (each.args[0] is dist or _same_inputs(each.args[0], dist))
+                if called(each) in ("sample", "rsample")
+                and each.args
+                and (each.args[0] is dist or _same_inputs(each.args[0], dist))
             ]
-            if fresh and len(fresh) == len(action) and _is_of_stored(dist) and called(fresh[0]) == "sample":
+            own = id(part.args[1]) in experience.acted(script) and all(id(each) in experience.acted(script) for each in fresh)
+            if fresh and not own and len(fresh) == len(action) and _is_of_stored(dist) and called(fresh[0]) == "sample":
                 yield _spot(
                     part.node,
                     "the log-probability is that of an action drawn just now, not of the one that was taken and rewarded",
@@ -1156,10 +1192,13 @@ def goes_on_after_time_limit(script: Script) -> Iterator[Spot]:
         ]
         resets = any(event.name == "env reset" and event.loops and event.loops[-1] is loop for event in run.events)
         if held is not None and held.ends == frozenset({"terminated"}) and limited and not resets:
-            yield _spot(
+            # A bound of the author's own in the loop's condition is a time limit, too.
+            bounded = isinstance(loop.test, ast.BoolOp) and any(isinstance(part, ast.Compare) for part in loop.test.values)
+            yield Spot(
                 loop,
                 "the loop ends at real ends alone: at a time limit the environment is stepped on, though its episode is over",
                 "while not (terminated or truncated)",
+                0.4 if bounded else 1.0,
             )
 
 
@@ -1276,7 +1315,32 @@ def cleared(id: str, script: Script) -> set[int]:
         held = list(_entropies(script))
         nodes = [node for _, term, rewarded in held if rewarded for node in (term.joined, term.node, term.flipped)]
         return {line for node in nodes if (line := getattr(node, "lineno", 0))} if all(each[2] for each in held) else set()
+    if id == "COD502":
+        return {
+            line
+            for target in formulas.targets(script)
+            if any((held := flag(factor)) is not None and held.sign < 0 and "named" not in held.ends for factor in target.future.factors)
+            and (line := getattr(target.sum.node, "lineno", 0))
+        }
+    if id == "COD307":
+        run = execution(script)
+        slow = {builtins_id(copy.network) for copy in formulas.copies(run)}
+        known = [target for target in formulas.targets(script) if not _is_trace(target)]
+        asked_of = [root(out.args[0]) for target in known for factor in target.future.factors for out in outputs_in(factor)]
+        only_slow = bool(asked_of) and all(builtins_id(each) in slow for each in asked_of)
+        return set(range(1, len(script.lines) + 1)) if only_slow and run.complete else set()
+    if id == "COD536":
+        run = execution(script)
+        slow = {builtins_id(copy.network) for copy in formulas.copies(run)}
+        asked: dict[int, set[bool]] = {}
+        for out in formulas.outputs(run):
+            for node in (out.node, out.site):
+                if node is not None and hasattr(node, "lineno"):
+                    asked.setdefault(node.lineno, set()).add(builtins_id(root(out.args[0])) in slow)
+        return {line for line, answers in asked.items() if answers == {True}}
     if id == "COD503":
+        if not _spans_episodes(script):
+            return set(range(1, len(script.lines) + 1))
         return {
             node.lineno
             for target in formulas.targets(script)
@@ -1327,5 +1391,5 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
 
 _ROOMS: Final = (
     MEANINGS, agents.MEANINGS, learning.MEANINGS, experience.MEANINGS, policies.MEANINGS, wiring.MEANINGS, wrappers.MEANINGS,
-    libraries.MEANINGS,
+    libraries.MEANINGS, tables.MEANINGS,
 )  # fmt: skip
