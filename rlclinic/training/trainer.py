@@ -29,6 +29,7 @@ from rlclinic.training.imitation import iteration
 from rlclinic.training.imitation.experts import ExpertSilent
 from rlclinic.training.loops import off_policy, off_policy_iteration, offline_iteration, on_policy_iteration
 from rlclinic.training.members import Member
+from rlclinic.training.parallel.spread_env import SpreadEnv
 from rlclinic.training.parallel.watch import RankLost
 from rlclinic.training.pending_row import CapturedOutcome, PendingRow
 from rlclinic.training.sentinels import environment, fingerprints, on_policy_sentinels
@@ -137,10 +138,21 @@ def begin(session: Session) -> None:
         for member in cohort.members:
             with member.writing(cohort.env_steps):
                 histograms.cut(member.path, cohort.env_steps)
+    if isinstance(cohort.env, SpreadEnv):
+        cohort.env.listen(lambda text: tell(session, text))
     session.row_env_steps = cohort.env_steps
     if cohort.env_steps:
         # A kill after the last checkpoint and before the last words leaves a run that has nothing more to do.
         end_members(session, cohort.env_steps >= config.run.max_env_steps, saved=bool(files.steps(cohort.members[0].path)))
+
+
+def tell(session: Session, text: str) -> None:
+    """Say in every log what holds a run up."""
+    for member in session.cohort.members:
+        if member.active:
+            with member.writing(session.cohort.env_steps):
+                member.writer.log(f"env step {session.cohort.env_steps}: {text}")
+                member.writer.status("running", session.cohort.env_steps, reason=text)
 
 
 def prepare_row(session: Session, sentinels: dict[str, torch.Tensor]) -> None:

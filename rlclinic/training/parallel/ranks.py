@@ -25,12 +25,11 @@ from torch import Tensor
 from torch import distributed as dist
 
 from rlclinic.errors import ConfigError
-from rlclinic.training.parallel.watch import OBITUARY_SECONDS, Heart, Pulse, RankLost
+from rlclinic.training.parallel.watch import OBITUARY_SECONDS, START_SECONDS, Heart, Pulse, RankLost
 
 FOLLOWER: Final = "rlclinic.training.parallel"
 """The module that other ranks run."""
-JOIN: Final = timedelta(seconds=120)
-"""How long ranks are waited for when they start: each imports PyTorch."""
+JOIN: Final = timedelta(seconds=START_SECONDS)
 FOREVER: Final = timedelta(days=30)
 """Collectives have no time limit of their own: a rank that computes for long is waited for, and what hangs the watch ends."""
 ANNOUNCED: Final = 4096
@@ -157,7 +156,7 @@ class Ranks:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        if dist.is_initialized() and not self.broken:
+        if dist.is_initialized():
             dist.destroy_process_group()
 
 

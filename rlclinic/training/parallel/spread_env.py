@@ -1,6 +1,6 @@
 """All environments of a cohort as one, on rank 0: they are with the ranks, and nobody steps them but their own."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch import Tensor
@@ -41,6 +41,10 @@ class SpreadEnv:
     def announce(self, kind: str, tensors: dict[str, Tensor] | None = None, **content: Any) -> None:
         """Tell the other ranks what comes next."""
         self._ranks.announce(kind, tensors, **content)
+
+    def listen(self, say: Callable[[str], None]) -> None:
+        """Have somebody told which rank is waited for, whenever that takes long."""
+        self._ranks.heart.say = say
 
     def reset(self) -> Tensor:
         self.announce("reset")

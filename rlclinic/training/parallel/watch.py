@@ -25,6 +25,8 @@ DEADLOCK_SECONDS: Final = 3.0
 """Ranks that are in different collectives for so long will never meet."""
 LOST_SECONDS: Final = float(os.environ.get("RLCLINIC_RANK_LOST_SECONDS", "20"))
 """A rank that was not heard of for so long is lost."""
+START_SECONDS: Final = 120.0
+"""How long ranks are waited for when they start: each imports PyTorch, and machines may be busy."""
 OBITUARY_SECONDS: Final = 4.0
 """How long a broken collective waits for the reason to become known."""
 
@@ -103,7 +105,7 @@ class Heart(threading.Thread):
 
     def run(self) -> None:
         count = 0
-        while not self._over.wait(BEAT_SECONDS):
+        while count == 0 or not self._over.wait(BEAT_SECONDS):
             count += 1
             # A store that is gone takes its word back by itself: the collectives then fail, too.
             with suppress(Exception):
@@ -129,17 +131,16 @@ class Heart(threading.Thread):
             if (death := self._find_death(rank)) is not None:
                 self._give_up(death)
                 return
-            beat = self._read(rank)
-            known = self._heard.get(rank)
-            if beat is not None and (known is None or beat.count != known[0].count):
+            beat, known = self._read(rank), self._heard.setdefault(rank, (Beat(), now))
+            if beat is not None and beat.count != known[0].count:
                 self._heard[rank] = beat, now
         if own.collective is None:
             self._said, self._differ_since = None, None
             return
         silent = {rank: now - since for rank, (_, since) in self._heard.items() if now - since > 4 * BEAT_SECONDS}
-        beats = {0: own} | {rank: beat for rank, (beat, _) in self._heard.items()}
+        beats = {0: own, **{rank: beat for rank, (beat, _) in self._heard.items()}}
         for rank, seconds in silent.items():
-            if seconds >= LOST_SECONDS:
+            if seconds >= (LOST_SECONDS if beats[rank].count else START_SECONDS):
                 self._give_up(
                     f"rank {rank} was not heard of for {seconds:.0f} s (paused, cut off, or its machine is gone), last seen "
                     f"{beats[rank].describe()}; killed by the watch, as rank 0 is {own.describe()}"
@@ -147,18 +148,16 @@ class Heart(threading.Thread):
                 return
         if not silent:
             self._look_for_deadlock(beats, now)
-        behind = [rank for rank in range(1, self._world) if rank in silent or not _meets(beats.get(rank, Beat()), own)]
+        behind = [rank for rank in range(1, self._world) if rank in silent or not _meets(beats[rank], own)]
         if own.seconds >= SAY_SECONDS and behind and self._said != (own.sequence, own.collective):
             self._said = own.sequence, own.collective
-            names = "; ".join(
-                f"rank {rank}, {'silent, last ' if rank in silent else ''}{beats.get(rank, Beat()).describe()}" for rank in behind
-            )
+            names = "; ".join(f"rank {rank}, {'silent, last ' if rank in silent else ''}{beats[rank].describe()}" for rank in behind)
             self.say(f"rank 0 is {own.describe()} and waits for {names}")
 
     def _look_for_deadlock(self, beats: dict[int, Beat], now: float) -> None:
         """All ranks are in collectives, which are not the same one: nobody will ever come."""
         stands = all(beat.collective is not None and beat.seconds > 1.0 for beat in beats.values())
-        if len(beats) < self._world or not stands or len({(beat.sequence, beat.collective) for beat in beats.values()}) == 1:
+        if not stands or len({(beat.sequence, beat.collective) for beat in beats.values()}) == 1:
             self._differ_since = None
             return
         self._differ_since = self._differ_since or now
