@@ -1,4 +1,7 @@
-"""The settings of algorithms that learn from a replay: DQN, bootstrapped DQN, TD3, DDPG, SAC and those of other packages. Names are Stable-Baselines3's."""
+"""The settings of algorithms that learn from a replay: DQN and bootstrapped DQN, TD3, DDPG, SAC and those of other packages.
+
+Names are Stable-Baselines3's.
+"""
 
 from typing import Annotated, Any, ClassVar, Literal
 
