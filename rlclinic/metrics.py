@@ -320,6 +320,8 @@ _REPLAY = _table("train/sentinel/", "the row's last batch", """
     td_error_max | return | Largest size.
     target_distance | share | How far the target network is from the network, as a share of its norm. | after the gradient steps
     target_updates | share | Share of turns (train_freq steps, then gradient steps) that renewed the target. | all turns of the row
+    head_disagreement | return | Standard deviation of Q over the heads (bootstrapped DQN): 0, all know the same. | all batches of the row
+    head_split | share | Heads that prefer another action than most do: 0, whichever acts does the same. | all batches of the row
     replay_age | env steps | Mean age of a transition in the replay buffer. | the whole buffer
     buffer_share | share | How full the replay buffer is. | the whole buffer
     updates_per_step | share | Gradient steps per env step. | the row's last iteration

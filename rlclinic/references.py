@@ -281,6 +281,14 @@ _ALL: Final = (
         "https://doi.org/10.1023/A:1013689704352",
     ),
     Reference(
+        "osband2018priors",
+        "I. Osband, J. Aslanides, A. Cassirer",
+        2018,
+        "Randomized prior functions for deep reinforcement learning",
+        "NeurIPS",
+        "https://arxiv.org/abs/1806.03335",
+    ),
+    Reference(
         "lillicrap2016ddpg",
         "T. P. Lillicrap et al.",
         2016,

@@ -25,7 +25,7 @@ from rlclinic.config.experiment import Config, describe
 from rlclinic.config.files import Available, Loaded, available, load
 from rlclinic.config.imitation import DAggerConfig, EnsembleDAggerConfig, ImitationConfig, SafeDAggerConfig, ThriftyDAggerConfig
 from rlclinic.config.network import EncoderSettings, NetConfig
-from rlclinic.config.off_policy import DDPGConfig, DQNConfig, OffPolicySettings, SACConfig, TD3Config
+from rlclinic.config.off_policy import BootstrappedDQNConfig, DDPGConfig, DQNConfig, OffPolicySettings, SACConfig, TD3Config
 from rlclinic.config.offline import (
     AWACConfig,
     BCConfig,
@@ -58,6 +58,7 @@ __all__ = [
     "Available",
     "BCConfig",
     "BonusConfig",
+    "BootstrappedDQNConfig",
     "CQLConfig",
     "CalQLConfig",
     "Config",

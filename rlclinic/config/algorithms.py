@@ -24,7 +24,7 @@ from pydantic_core import InitErrorDetails
 
 from rlclinic import plugins
 from rlclinic.config.imitation import DAggerConfig, EnsembleDAggerConfig, ImitationConfig, SafeDAggerConfig, ThriftyDAggerConfig
-from rlclinic.config.off_policy import DDPGConfig, DQNConfig, OffPolicySettings, SACConfig, TD3Config
+from rlclinic.config.off_policy import BootstrappedDQNConfig, DDPGConfig, DQNConfig, OffPolicySettings, SACConfig, TD3Config
 from rlclinic.config.offline import (
     AWACConfig,
     BCConfig,
@@ -523,10 +523,20 @@ class OnPolicySettings(Strict):
 AsynchronousConfig = A3CConfig | IMPALAConfig | APPOConfig
 AdversarialConfig = GAILConfig | AIRLConfig
 OnPolicyConfig = PPOConfig | A2CConfig | ReinforceConfig | AsynchronousConfig | AdversarialConfig | OnPolicySettings
-OffPolicyConfig = DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig | OffPolicySettings | OfflineSettings | ImitationConfig
+OffPolicyConfig = (
+    DQNConfig
+    | BootstrappedDQNConfig
+    | TD3Config
+    | DDPGConfig
+    | SACConfig
+    | QLearningConfig
+    | OffPolicySettings
+    | OfflineSettings
+    | ImitationConfig
+)
 AlgoConfig = OnPolicyConfig | OffPolicyConfig
 _OwnOnPolicy = PPOConfig | A2CConfig | ReinforceConfig | AsynchronousConfig | AdversarialConfig
-_OwnOnline = _OwnOnPolicy | DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig
+_OwnOnline = _OwnOnPolicy | DQNConfig | BootstrappedDQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig
 _OwnOffline = BCConfig | TD3BCConfig | IQLConfig | AWACConfig | CQLConfig | CalQLConfig | RLPDConfig | DTConfig
 OwnAlgoConfig = _OwnOnline | _OwnOffline | ImitationConfig
 
@@ -579,6 +589,7 @@ ALGORITHMS: Final = Algorithms(
         "a2c": A2CConfig,
         "reinforce": ReinforceConfig,
         "dqn": DQNConfig,
+        "bootstrapped_dqn": BootstrappedDQNConfig,
         "td3": TD3Config,
         "ddpg": DDPGConfig,
         "sac": SACConfig,

@@ -1,4 +1,7 @@
-"""The settings of algorithms that learn from a replay: DQN, TD3, DDPG, SAC and those of other packages. Names are Stable-Baselines3's."""
+"""The settings of algorithms that learn from a replay: DQN and bootstrapped DQN, TD3, DDPG, SAC and those of other packages.
+
+Names are Stable-Baselines3's.
+"""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -8,7 +11,7 @@ from rlclinic.config.schedule import Number, Schedule
 from rlclinic.config.schema import Kind, Real, Shape, Strict
 from rlclinic.config.shared_settings import AdamEps, Gamma, LearningRate, Momentum, Optimizer, RmsDecay, WeightDecay
 
-__all__ = ["STRETCH_ENV_STEPS", "DDPGConfig", "DQNConfig", "OffPolicySettings", "SACConfig", "TD3Config"]
+__all__ = ["STRETCH_ENV_STEPS", "BootstrappedDQNConfig", "DDPGConfig", "DQNConfig", "OffPolicySettings", "SACConfig", "TD3Config"]
 
 STRETCH_ENV_STEPS = 100
 """Cycles shorter than this are put together to an iteration: what happens once in an iteration then costs little."""
@@ -208,6 +211,48 @@ class DQNConfig(Strict):
     optimizer: Optimizer = "adam"
     adam_eps: AdamEps = 1e-8
     weight_decay: WeightDecay = 0.0
+    momentum: Momentum = 0.0
+    rms_decay: RmsDecay = 0.99
+
+
+class BootstrappedDQNConfig(Strict):
+    """Bootstrapped DQN with randomized priors (Osband et al. 2016, arXiv:1602.04621; 2018, arXiv:1806.03335)."""
+
+    loop: ClassVar[str] = "off_policy"
+    # A prior that decays would be none.
+    weight_decay: ClassVar[float] = 0.0
+    name: Literal["bootstrapped_dqn"] = "bootstrapped_dqn"
+    """The algorithm: bootstrapped_dqn."""
+    buffer_size: BufferSize = 100_000
+    learning_starts: LearningStarts = 100
+    batch_size: BatchSize = 64
+    train_freq: TrainFreq = 1
+    gradient_steps: GradientSteps = 1
+    gamma: Gamma = 0.99
+    tau: Tau = 1.0
+    n_step: NStep = 1
+    learning_rate: LearningRate = 1e-3
+    max_grad_norm: GradientBound = None
+    policy_average: PolicyAverage = 0
+    optimize_memory_usage: SavesMemory = False
+    target_update_interval: Shape = Field(200, ge=1)
+    """Env steps between updates of the target network. Longer is steadier; hope that a head has far ahead travels back one step each
+    time. Usual: 10-1,000."""
+    n_heads: Shape = Field(10, ge=2, le=64)
+    """Estimates of Q that disagree where there is no data; one of them acts for a whole episode, and most of them decide in evaluation.
+    More explore more evenly and cost time in proportion. Usual: 10-20."""
+    prior_scale: Real = Field(3.0, ge=0)
+    """How much the random function counts that each head has on top of what it learned. It has to be worth about as much as the reward
+    that is to be found: 0 relies on the first weights alone, far too much never agrees on anything. Usual: 1-10."""
+    mask_probability: Real = Field(0.5, gt=0, le=1)
+    """The share of transitions that each head learns from, drawn once for each transition. Less keeps heads apart for longer, and each
+    learns from less; with priors 1 does as well. Usual: 0.5-1."""
+    shared_trunk: Annotated[bool, Kind.SHAPE] = False
+    """One trunk for all heads, and one for all priors, as for images: cheaper, and heads agree sooner. Off: a network each."""
+    double: Annotated[bool, Kind.SHAPE] = True
+    """Let each head choose the next action and its target judge it (arXiv:1509.06461): less overestimation."""
+    optimizer: Optimizer = "adam"
+    adam_eps: AdamEps = 1e-8
     momentum: Momentum = 0.0
     rms_decay: RmsDecay = 0.99
 

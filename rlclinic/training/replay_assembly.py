@@ -119,7 +119,7 @@ def _check_spaces(config: Config, env: VecEnv, algorithm: OffPolicyAlgorithm) ->
                 Change("env.wrappers", [{"id": "ClipAction"}]),
                 " around an environment with bounds, or :ppo",
             )
-    if len(env.obs_shape) != 1 and (env.picture is None or name != "dqn"):
+    if len(env.obs_shape) != 1 and (env.picture is None or name not in ("dqn", "bootstrapped_dqn")):
         raise ConfigError(
             f"{config.env.id} gives observations of shape {tuple(env.obs_shape)}; {name} here learns from vectors.\n"
             "  The first layer could not be applied.\n  Flatten them: ",
@@ -179,7 +179,7 @@ def fresh_learner(plan: Plan, seeds: list[int], n_envs: int, device: torch.devic
         targets[AVERAGE] = nets[plan.acts].clone()
     nets |= {name: first.to(device).repeat(members, 1) for name, first in plan.learned.items()}
     scaled = plan.env.normalize_reward
-    drifts = getattr(plan.config, "action_noise", None) == "ou"
+    drifts = getattr(plan.config, "action_noise", None) == "ou" or getattr(plan.algo, "DRIFTS", False)
     learner = Learner(
         nets=nets,
         targets=targets,

@@ -20,6 +20,7 @@ EXPLORATION: Final = 5
 REPLAY: Final = 6
 UPDATE: Final = 7
 ACTOR: Final = 8
+BOOTSTRAP: Final = 9
 
 # splitmix64's constants as signed 64-bit integers (its multiplications wrap, as int64 tensors do).
 _GOLDEN: Final = 0x9E3779B97F4A7C15 - (1 << 64)

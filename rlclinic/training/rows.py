@@ -110,6 +110,7 @@ def _replay_columns(config: Config) -> list[str]:
         *(f"train/hp/{name}" for name in numbers(config.algo)),
         *(f"train/hp/{name}" for name in applied),
         *off_policy_sentinels.columns(algorithm.ACTIONS == "discrete"),
+        *(f"train/{name}" for name in algorithm.COLUMNS if name.startswith("sentinel/")),
         *info_columns.columns(config.env),
         *(pay.COLUMNS if config.bonus is not None else ()),
         *staged.columns(config),

@@ -43,6 +43,26 @@ REPLAY: dict[str, dict[str, Any]] = {
         "policy_average": 9,
     },
     "dqn that saves memory": {**_DQN, "n_step": 2, "optimize_memory_usage": True},
+    "bootstrapped_dqn": {
+        "name": "bootstrapped_dqn",
+        **_REPLAY,
+        "n_heads": 3,
+        "train_freq": 8,
+        "gradient_steps": 3,
+        "target_update_interval": 24,
+    },
+    "bootstrapped_dqn with one trunk": {
+        "name": "bootstrapped_dqn",
+        **_REPLAY,
+        "n_heads": 4,
+        "shared_trunk": True,
+        "double": False,
+        "n_step": 2,
+        "train_freq": 8,
+        "optimize_memory_usage": True,
+        "policy_average": 9,
+        "target_update_interval": 24,
+    },
     "td3": {"name": "td3", **_REPLAY, "train_freq": 8, "gradient_steps": 3},
     "ddpg": {"name": "ddpg", **_REPLAY, "train_freq": 8, "gradient_steps": 3, "action_noise": "ou", "optimize_memory_usage": True},
     "sac": {"name": "sac", **_REPLAY, "train_freq": 8, "gradient_steps": 3, "n_step": 2},
@@ -71,7 +91,7 @@ def task_of(kind: str) -> str:
     """The task of a replay algorithm: states for tables, choices for DQN, vectors for the others."""
     if kind in TABLES:
         return "states"
-    return "discrete" if REPLAY[kind]["name"] == "dqn" else "box"
+    return "discrete" if REPLAY[kind]["name"] in ("dqn", "bootstrapped_dqn") else "box"
 
 
 def make_config(kind: str = "ppo", env: dict[str, Any] | None = None, seed: int = 0, **changes: dict[str, Any]) -> Config:

@@ -25,7 +25,8 @@ Tensors have a leading axis M (members), B are rows of a batch; numbers `hp.<nam
 **From recorded data** (`offline/`): as off-policy; `explore` only where it can go on in the environment (`data.then_online`).
 
 Optional: `exploration_noise`, `acting_noise` and `update_noise` (see loops.off_policy for what is drawn without them), `follow_targets`
-(targets that follow env steps), `scalars` (learned numbers beside the networks), `initialize` (first weights of one's own).
+(targets that follow env steps), `scalars` (learned numbers beside the networks), `initialize` (first weights of one's own), `DRIFTS` (an
+episode has a state of its own for `explore`, 0 at its start), `learning_copies` (of a network whose other copies stand still).
 """
 
 from importlib import import_module

@@ -43,13 +43,9 @@ def name_tensors(static: Static, learner: AnyLearner) -> Named:
     assert isinstance(static, Mapping)
     policy: Tensors = {}
     for net, flat in learner.nets.items():
-        if net in static:
-            views, copies = static[net].params(flat), static[net].copies
-            policy |= {f"{net}.{name}": view.unflatten(0, (-1, copies)) if copies > 1 else view for name, view in views.items()}
-        else:
-            policy[net] = flat
+        policy |= _by_name(net, static[net], flat) if net in static else {net: flat}
     if AVERAGE in learner.targets:
-        policy |= {f"{AVERAGE}.{name}": view for name, view in static[acting_net(static)].params(learner.targets[AVERAGE]).items()}
+        policy |= _by_name(AVERAGE, static[acting_net(static)], learner.targets[AVERAGE])
     optimizer = {f"{net}.{name}": tensor for net, state in learner.optimizers.items() for name, tensor in state._asdict().items()}
     members = len(next(iter(learner.nets.values())))
     updates = torch.full((members,), learner.updates, dtype=torch.int64)
@@ -60,6 +56,18 @@ def name_tensors(static: Static, learner: AnyLearner) -> Named:
         | {"updates": updates, "reward_bound": learner.reward_bound}
         | carried,
     )
+
+
+def _by_name(prefix: str, net: Net, flat: Tensor) -> Tensors:
+    """A network's tensors [M, ...] by name, or [M, copies, ...]."""
+    return {f"{prefix}.{name}": view.unflatten(0, (-1, net.copies)) if net.copies > 1 else view for name, view in net.params(flat).items()}
+
+
+def _to_rows(prefix: str, net: Net, policy: Tensors) -> Tensor:
+    """The inverse: weights [M, copies * P]."""
+    own = {name.removeprefix(f"{prefix}."): tensor for name, tensor in policy.items() if name.startswith(f"{prefix}.")}
+    rows = {name: tensor.flatten(0, 1) if net.copies > 1 else tensor for name, tensor in own.items()}
+    return net.layout.flatten(rows).view(-1, net.width)
 
 
 def acting_net(static: Mapping[str, Net]) -> str:
@@ -88,19 +96,8 @@ def rebuild(static: Static, learner: AnyLearner, policy: Tensors, optimizer: Ten
         learner = replace(learner, flat=static.layout.flatten(policy))
         return learner if optimizer is None else replace(learner, optimizer=OptimizerState(**optimizer))
     assert isinstance(static, Mapping)
-    nets = {}
-    for net in learner.nets:
-        own = {name.removeprefix(f"{net}."): tensor for name, tensor in policy.items() if name.startswith(f"{net}.")}
-        if net not in static:
-            nets[net] = policy[net]
-            continue
-        copies = static[net].copies
-        rows = {name: tensor.flatten(0, 1) if copies > 1 else tensor for name, tensor in own.items()}
-        nets[net] = static[net].layout.flatten(rows).view(-1, static[net].width)
-    averaged = {}
-    if AVERAGE in learner.targets:
-        rows = {name.removeprefix(f"{AVERAGE}."): tensor for name, tensor in policy.items() if name.startswith(f"{AVERAGE}.")}
-        averaged[AVERAGE] = static[acting_net(static)].layout.flatten(rows)
+    nets = {net: _to_rows(net, static[net], policy) if net in static else policy[net] for net in learner.nets}
+    averaged = {AVERAGE: _to_rows(AVERAGE, static[acting_net(static)], policy)} if AVERAGE in learner.targets else {}
     names = [name for name in learner.targets if name != AVERAGE]
     if optimizer is None:
         return replace(learner, nets=nets, targets={name: nets[name].clone() for name in names} | averaged)

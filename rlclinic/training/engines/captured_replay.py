@@ -38,7 +38,7 @@ class CapturedIteration(NamedTuple):
 
 def possible(plan: Plan) -> bool:
     """Whether the program below covers a plan: vectors as they are, uniform draws of batches, no drifting noise, no average."""
-    memory, drifts = plan.memory, getattr(plan.config, "action_noise", None) == "ou"
+    memory, drifts = plan.memory, getattr(plan.config, "action_noise", None) == "ou" or getattr(plan.algo, "DRIFTS", False)
     averages = getattr(plan.config, "policy_average", 0) > 0
     scaled = plan.env.normalize_obs or plan.env.normalize_reward
     return bool(plan.config.batch_size) and not (

@@ -110,9 +110,11 @@ def _future(plan: "Plan", learner: "Learner", batch: replay.Batch, hp: Hyperpara
     judged = values(plan.config, off_policy.target_networks(plan, learner), batch.next_obs)
     double = getattr(plan.config, "double", False)
     chosen = values(plan.config, off_policy.networks(plan, learner), batch.next_obs) if double else judged
+    heads = judged.dim() == 4  # [M, K, B, A]: every head by itself
     if batch.next_mask is not None:
-        chosen = torch.where(batch.next_mask, chosen, -torch.inf)
-    return judged.gather(-1, chosen.argmax(-1, keepdim=True)).squeeze(-1)
+        chosen = torch.where(batch.next_mask.unsqueeze(1) if heads else batch.next_mask, chosen, -torch.inf)
+    future = judged.gather(-1, chosen.argmax(-1, keepdim=True)).squeeze(-1)
+    return future.mean(1) if heads else future
 
 
 def _judged(plan: "Plan", learner: "Learner", batch: replay.Batch, hp: Hyperparameters, noise: Tensor | None) -> Tensor:

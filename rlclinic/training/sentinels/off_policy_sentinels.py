@@ -269,7 +269,8 @@ def now_and_then(plan: Plan, seen: Seen, memory: Replay, hp: Hyperparameters) ->
             x = torch.cat([probe.obs, probe.action], -1) if name == "critic" else probe.obs
             layers = q_nets.layers(net, net.params(seen.after.nets[name]), net.shown(x))
             numbers = on_policy_sentinels.features(net, layers, len(net.hidden))
-            found |= {f"{kind}_{key}": number.unflatten(0, (-1, net.copies)).amax(1) for kind, number in numbers.items()}
+            learning = plan.algo.learning_copies(net) if hasattr(plan.algo, "learning_copies") else net.copies
+            found |= {f"{kind}_{key}": number.unflatten(0, (-1, net.copies))[:, :learning].amax(1) for kind, number in numbers.items()}
     return {PREFIX + name: number for name, number in found.items()}
 
 

@@ -106,7 +106,7 @@ def test_a_config_goes_through_json_and_back_unchanged(kind: str) -> None:
     assert from_record(json.loads(json.dumps(to_record(config)))) == config
 
 
-VARIATIONS = ("dqn that saves memory", "sac with a fixed temperature", "q_learning with ucb")
+VARIATIONS = ("dqn that saves memory", "bootstrapped_dqn with one trunk", "sac with a fixed temperature", "q_learning with ucb")
 
 
 def replay_cases(*, all_of_them: bool = False) -> list[Any]:

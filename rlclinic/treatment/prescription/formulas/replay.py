@@ -169,3 +169,21 @@ def td3_instead(chart: Chart) -> Dose | None:
     if chart.algo != "ddpg":
         return None
     return Dose({"algo.name": "td3"}, "the lower of two critics, smoothed targets and a policy that waits for them: DDPG's values run away")
+
+
+@dose
+def larger_prior(chart: Chart) -> Dose | None:
+    """Random functions that count three times as much."""
+    scale = chart.real("algo.prior_scale")
+    if scale is None:
+        return None
+    return Dose({"algo.prior_scale": rounded(max(3.0, 3.0 * scale))}, "heads disagree for longer where there is no data")
+
+
+@dose
+def smaller_prior(chart: Chart) -> Dose | None:
+    """Random functions that count a tenth as much."""
+    scale = chart.real("algo.prior_scale")
+    if not scale:
+        return None
+    return Dose({"algo.prior_scale": rounded(scale / 10)}, "the reward decides sooner", "explores less")
