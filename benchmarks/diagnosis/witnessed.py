@@ -117,7 +117,7 @@ def look(cell: Cell | OddCell) -> tuple[str, float, bool]:
     return first.id, first.probability, first.id in cell.accepted
 
 
-def _look_at_world(cell: Cell) -> tuple[list[dict[str, Any]], float]:
+def _look_at_world(cell: Cell) -> tuple[list[dict[str, Any]], float | None]:
     """What is seen of the environments of training and evaluation, and the threshold."""
     fault = EnvFault() if cell.fault is None else cell.fault.env
     share = LIMITS.get(cell.fault.label, 1.0) if cell.fault is not None else 1.0
@@ -128,14 +128,14 @@ def _look_at_world(cell: Cell) -> tuple[list[dict[str, Any]], float]:
     return facts, float(learnable.load()[cell.world]["threshold"]) * scores
 
 
-def _look_at_odd(cell: OddCell) -> tuple[list[dict[str, Any]], float]:
-    """The same; the threshold is most of the way from random actions to the best simple policy of the sound environment."""
+def _look_at_odd(cell: OddCell) -> tuple[list[dict[str, Any]], float | None]:
+    """The same; the threshold is most of the way from random actions to the best simple policy of the sound environment, if either ends."""
     make = odd_sound.ALL[cell.world]
     sound = examine(make, cell.world, SECONDS, searches=True)
     returns = sound["random"].get("returns") or [0.0]
     level = float(np.mean(returns))
     best = (sound.get("search") or {}).get("best", level + 3 * float(np.std(returns)))
-    threshold = (level + 0.8 * max(best - level, 0.1)) * ODD_SCORES.get(cell.name, 1.0)
+    threshold = (level + 0.8 * max(best - level, 0.1)) * ODD_SCORES.get(cell.name, 1.0) if sound["random"].get("returns") else None
     if cell.evaluation:
         return [sound, examine(lambda: odd.EVALUATION[cell.name][0](make()), cell.world, SECONDS)], threshold
     if not cell.name:

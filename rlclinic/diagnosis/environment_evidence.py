@@ -81,6 +81,7 @@ HIDDEN: Final = {
         "episode-too-short",
     ),
     "reward-never-seen": ("reward-scale-too-small", "reward-sparse"),
+    "reward-sparse": ("actions-without-effect",),
     "reward-delayed": ("reward-sparse", "reward-noise", "reward-clipped", "reward-sign"),
     "reward-noise": ("reward-scale-too-large", "reward-sign", "deceptive-reward"),
     "time-limit-as-terminal": ("episode-too-short",),
@@ -168,8 +169,7 @@ def _judge_sign(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sig
     threshold, searched, rewards = cases[0].threshold, facts.get("search") or {}, facts.get("rewards") or {}
     if not threshold or "best" not in searched or "worst" not in searched or not rewards:
         return
-    returns = (facts.get("random") or {}).get("returns") or [searched["best"]]
-    best, worst = max(searched["best"], float(np.mean(returns))), min(searched["worst"], float(np.mean(returns)))
+    best, worst = _find_range(facts, searched)
     room = 0.25 * (best - worst) + 0.02 * abs(threshold)
     # No step ever pays what the threshold is made of.
     opposite = (threshold > 0 >= max(rewards["max"], best)) or (threshold < 0 <= min(rewards["min"], worst))
@@ -182,9 +182,21 @@ def _judge_sign(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sig
             f"simple policies return {span}; the threshold is {say(threshold)}, which only the opposite reward could reach",
             "turn the sign of the reward in step()",
         )
-    elif rewards["min"] == rewards["max"] and threshold * rewards["max"] <= 0:
+    elif rewards["min"] == rewards["max"] and (threshold * rewards["max"] <= 0 or rewards["max"] < threshold < 0):
+        # A threshold of costs that is above a single step's cost is out of reach of the shortest episode.
         text = f"every random step pays {say(rewards['max'])}, whatever is done; the threshold is {say(threshold)}"
         yield Sign("reward-never-seen", 0.92, "ENV307", text, "pay for what is to be done, or correct the threshold")
+    elif threshold > 0 and best + 0.05 * (best - worst) < threshold <= -worst < 2 * threshold:
+        text = f"no simple policy returns more than {say(best)}; one returns {say(worst)}, and the threshold is {say(threshold)}"
+        yield Sign("reward-sign", 0.72, "ENV411", text, "turn the sign of the reward in step(), if it is wrong")
+
+
+def _find_range(facts: Mapping[str, Any], searched: Mapping[str, Any]) -> tuple[float, float]:
+    """The best and the worst mean return of all policies that were tried: random, constant, and those of the search."""
+    played = [(facts.get("random") or {}).get("returns") or []]
+    played += [record.get("returns") or [] for record in (facts.get("constant") or {}).values()]
+    means = [float(np.mean(returns)) for returns in played if returns]
+    return max([searched["best"], *means]), min([searched["worst"], *means])
 
 
 def _judge_clock(facts: Mapping[str, Any]) -> Iterator[Sign]:

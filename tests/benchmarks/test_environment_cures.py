@@ -53,6 +53,20 @@ def test_arms_are_compared_in_the_true_unit_of_the_reward():
         assert len({arm.id for arm in arms.values()}) == len(arms)
 
 
+def test_a_short_time_limit_is_judged_by_episodes_as_long_as_the_worlds_own():
+    """A short episode's return is not a long one's: who is paid costs would be harmed by every longer limit."""
+    native.register()
+    cell = environment_cures.choose("held_out", 1, causes=["episode-too-short"])[0]
+    arms, own = environment_cures.arms_of(cell), cell.task.config.spec.max_episode_steps
+    assert arms["sick"].env.eval_limit == 0
+    assert {arms[name].env.eval_limit for name in ("control", "undone")} == {own}
+    with faulty.planted([arms["control"].env]):
+        trained, judged = (envs.make(cell.config.env, [1], 2, evaluation=evaluation) for evaluation in (False, True))
+    assert (trained.max_episode_steps, judged.max_episode_steps) == (cell.config.env.max_episode_steps, own)
+    other = environment_cures.choose("held_out", 1, causes=["observation-scale"])[0]
+    assert environment_cures.arms_of(other)["control"].env.eval_limit == 0
+
+
 def test_every_undoable_cause_is_planted_in_every_world_where_it_fits():
     chosen = environment_cures.choose("held_out", 1000)
     causes = {cell.faults[0].cause for cell in chosen}

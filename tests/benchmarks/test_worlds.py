@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.diagnosis import faulty
 from benchmarks.diagnosis.faulty import Clock, EnvFault, Faulty
 from benchmarks.diagnosis.worlds import cells, families, gym_worlds, learnable, native, planted, sb3_cells
+from rlclinic.training import envs
 from rlclinic.training.envs.native import NativeEnv
 
 NAMES = families.names()
@@ -45,7 +47,7 @@ def test_a_world_is_a_function_of_its_name():
 
 
 def test_families_are_split_whole_and_none_twice():
-    parts = [family for part in ("fit", "held_out", "reserve", "second", "third", "fourth") for family in cells.SPLITS[part]]
+    parts = [family for part in ("fit", "held_out", "reserve", "second", "third", "fourth", "fifth") for family in cells.SPLITS[part]]
     assert sorted(parts) == sorted(families.FAMILIES)
     assert sum(found["learned"] for found in learnable.load().values()) >= 60
 
@@ -78,6 +80,20 @@ def test_faults_reach_the_members_that_have_them_and_no_others():
     assert torch.equal(shown_first[3, 0], shown_first[3, 2])
     assert not torch.equal(first[3, 0], first[3, 2])
     assert not torch.equal(shown[:, 4], obs[:, 4])
+
+
+def test_an_observation_is_read_once_and_an_end_shows_nothing_of_the_next_episode():
+    native.register()
+    config = learnable.base("point-0")
+    with faulty.planted([EnvFault(obs_noise=1.0), EnvFault(obs_frozen=True)]):
+        env = envs.make(config.env.model_copy(update={"max_episode_steps": 5}), [0, 1], 3)
+        shown = env.reset()
+        for _ in range(12):
+            step = env.step(torch.zeros(2, 3, dtype=torch.int64))
+            ended = step.terminated | step.truncated
+            assert torch.equal(step.obs[~ended], step.next_obs[~ended])
+            assert torch.equal(step.next_obs[1], shown[1]), "frozen until the end of its own episode"
+            shown = step.obs
 
 
 def test_the_same_faults_are_around_a_single_environment():

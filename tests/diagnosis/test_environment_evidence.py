@@ -144,6 +144,73 @@ def test_a_threshold_that_only_the_opposite_reward_reaches_shows_a_wrong_sign() 
     assert not environment_evidence.find_signs(lint_facts({"name": "x", **facts}), facts, [Case(replace(sick(), threshold=-15.0))])
 
 
+def _signs(facts: Facts, threshold: float) -> list[str]:
+    signs = environment_evidence.find_signs(lint_facts({"name": "x", **facts}), facts, [Case(replace(sick(), threshold=threshold))])
+    return [one.cause for one in signs]
+
+
+def test_a_sign_may_be_wrong_where_the_worst_policy_is_what_the_threshold_asks_for() -> None:
+    facts = {
+        "rewards": {"mean": -0.5, "std": 1.0, "min": -3.0, "max": 2.0, "nonzero": 1.0, "at_ends": 0.1},
+        "random": {"returns": [-27.0, -28.0] * 5, "lengths": [58] * 10, "steps": 580, "unfinished_steps": 0, "truncated": 10},
+        "constant": {"action 0": {"returns": [45.0], "lengths": [58], "unfinished_steps": 0}},
+        "search": {"best": 15.0, "worst": -72.0},
+    }
+    assert _signs(facts, 60.0) == ["reward-sign"]
+    assert _signs(facts, 40.0) == [], "a constant action gets there"
+    assert _signs({**facts, "search": {"best": 15.0, "worst": -700.0}}, 60.0) == [], "crashes cost far more than anything earns"
+
+
+def test_a_step_cost_above_which_the_threshold_lies_pays_nothing_that_counts() -> None:
+    facts = {
+        "rewards": {"mean": -1.0, "std": 0.0, "min": -1.0, "max": -1.0, "nonzero": 1.0, "at_ends": 0.02},
+        "random": {"returns": [-60.0, -66.0] * 5, "lengths": [60, 66] * 5, "steps": 630, "unfinished_steps": 0, "truncated": 5},
+        "search": {"best": -50.0, "worst": -66.0},
+    }
+    assert _signs(facts, -0.9) == ["reward-never-seen"]
+    assert _signs(facts, -20.0) == [], "twenty steps may be enough"
+
+
+def _transitions(**more: Any) -> Facts:
+    known = {
+        "within": 1.0,
+        "extent": 3.0,
+        "varies": 1.0,
+        "stays": 0,
+        "feature_spreads": [1.0, 1.0],
+        "lag": 0,
+        "lag_gain": 0.9,
+        "direct_gain": 0.9,
+    }
+    random = {"returns": [1.0] * 10, "lengths": [60] * 10, "steps": 600, "unfinished_steps": 0, "truncated": 10, "terminated": 0}
+    return {"name": "x", "random": random, "transitions": {**known, **more}}
+
+
+@pytest.mark.parametrize(
+    ("size", "apart", "fires"),
+    [(0.01, 0.4, True), (0.4, 0.6, False), (0.4, 0.3, True), (0.01, 3.0, False)],
+    ids=["small steps that lead nowhere", "a state that returns by itself", "hardly any way", "small steps that add up"],
+)
+def test_actions_hardly_count_where_neither_one_nor_many_move_anything(size: float, apart: float, fires: bool) -> None:
+    facts = _transitions(action_gain=1.0, action_size=size) | {"effects": {"steps": 40, "apart": [apart, apart]}}
+    assert ("ENV406" in {finding.rule for finding in lint_facts(facts).findings}) is fires
+
+
+def test_an_action_that_counts_at_some_moments_only_is_not_late_and_not_without_effect() -> None:
+    struck = {"effects": {"steps": 40, "apart": [4.0, 4.0], "observations_differ_from": 6, "rewards_differ_from": 1}}
+    told = {finding.rule for finding in lint_facts(_transitions(action_gain=0.02, action_size=0.09, lag_gain=0.02) | struck).findings}
+    assert not told & {"ENV402", "ENV406"}
+    stale = _transitions(action_gain=0.02, action_size=0.09, lag_gain=0.02, stays=4) | struck
+    assert "ENV402" in {finding.rule for finding in lint_facts(stale).findings}
+
+
+def test_ends_that_pay_the_same_tiny_size_are_cut_off() -> None:
+    rewards = {"mean": -0.01, "std": 0.005, "min": -0.02, "max": 0.02, "nonzero": 1.0, "distinct": 5.0, "at_ends": 0.03}
+    cut = _transitions(success_pays=0.02, else_pays=-0.02, at_most=0.03) | {"rewards": rewards}
+    paid = _transitions(success_pays=0.02, else_pays=-0.01, at_most=0.03) | {"rewards": rewards}
+    assert [any(one.rule == "ENV410" for one in lint_facts(facts).findings) for facts in (cut, paid)] == [True, False]
+
+
 def test_a_reward_that_can_be_farmed_speaks_for_a_gamed_one_where_success_is_asked_for() -> None:
     farmed = Finding(
         rule="ENV214", name="reward-can-be-farmed", severity=Severity.HIGH, strength=1.0, text="a loop pays more than the goal"

@@ -240,13 +240,16 @@ def an_observation_component_is_constant(case: Case) -> Iterator[Finding]:
         return
     # Where nothing at all changes within an episode, the others may be old, and this one the same at every start.
     frozen = len(repeat) > 0 and _share_repeated(case) > 0.95
+    # A return that rises without success is learned from what is seen: that is not what keeps the task from being done.
+    success = case.signal("train/roll/success_rate").share(0.5)
+    gamed = len(success) > 0 and success.median < 0.05 and case.improved
     where = f" {int(worst.median)}" if len(worst) else ""
     text = f"component{where} of the observation never changes"
     fix = change(
         case, "env.frame_stack", 4, "several observations together show what changes; better: return the missing component", "> 30 %"
     )
     proof = evidence(OBS_STD, text, *case.span, deviation=deviation.median)
-    yield Finding(strength=0.45 if frozen else 1.0, text=text, evidence=(proof,), remedies=(fix,))
+    yield Finding(strength=0.45 if frozen or gamed else 1.0, text=text, evidence=(proof,), remedies=(fix,))
 
 
 @rule(
@@ -554,7 +557,7 @@ def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Before a sparse reward has been met.
     """
-    if not case.sick or case.progress is None or case.standing == "failed":
+    if not case.sick or case.progress is None or case.standing == "failed" or measures.gained_nothing(case):
         return
     size, explained, correlation = measures.step_size(case), measures.explained(case).share(0.4), case.learning(sentinel("adv_logp_corr"))
     returns = case.signal(RETURN)
@@ -569,7 +572,7 @@ def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
     # A return that once was far above chance shows that actions counted then.
     once = 1.0 if chance is None else grade(-(returns.top - start) / width, -8.0, -4.0)
     strength = min(*parts, grade(-drift, -0.6, -0.3), max(settled, 0.3), once, 0.0 if case.improved and chance is None else 1.0)
-    strength *= 1.0 - measures.follows_bonus(case)
+    strength *= (1.0 - measures.follows_bonus(case)) * (1.0 - measures.rise_above_chance(case))
     # An action that is seen in later observations arrived; and where every step pays the same, no return can tell whether it did.
     late, same = case.sentinel("action_lag").share(0.0, 0.5), case.sentinel("reward_std")
     if (len(late) and late.median > 0) or (len(same) and same.top <= 1e-6 * abs(case.sentinel("reward_max").top)):
@@ -615,6 +618,17 @@ def _shows_flags(case: Case) -> bool:
         lambda: cases.unsolved(
             {"train/sentinel/action_effect": 0.0, "train/sentinel/action_effect_shuffled": 0.02, "train/sentinel/action_top_share": 1.0}
         ),
+        # Seldom does an action change anything, but the return has risen far above that of random ones.
+        lambda: cases.unsolved(
+            {
+                "train/sentinel/action_effect": 0.02,
+                "train/sentinel/action_effect_shuffled": 0.02,
+                "train/sentinel/obs_memory": 0.01,
+                "train/sentinel/random_return": 22.0,
+                "train/sentinel/random_return_std": 10.0,
+                "train/roll/ep_rew_mean": lambda share: 22.0 + 500.0 * share,
+            }
+        ),
         # What the action changes is a velocity that is not shown.
         lambda: cases.unsolved(
             {"train/sentinel/action_effect": 0.02, "train/sentinel/action_effect_shuffled": 0.02, "train/sentinel/obs_memory": 0.9}
@@ -641,6 +655,8 @@ def next_observation_does_not_depend_on_the_action(case: Case) -> Iterator[Findi
     strength = min(
         grade(-seen, -0.03, -0.01), grade(-measures.known(measures.early(case, "obs_memory"), 0.0), -0.6, -0.3), _not_noise(case)
     )
+    # Nothing else makes a return rise above that of random actions.
+    strength *= 1.0 - measures.rise_above_chance(case)
     if strength <= 0 or not case.sick or _shows_flags(case) or _blind(case):
         return
     text = f"the action explains {percent(effect)} of the next change in the observation; an action of another step {percent(chance)}"
@@ -870,6 +886,16 @@ cause(
         lambda: cases.unsolved({"train/sentinel/start_distinct": 1.0, "train/sentinel/starts": 10.0}),
         # Evaluation begins there too, and does as well: a task with one start.
         lambda: cases.unsolved({"train/sentinel/start_distinct": 0.1, "train/sentinel/starts": 10.0}),
+        # Neither has gained anything: a goal behind one start that was never met.
+        lambda: cases.unsolved(
+            {
+                "train/sentinel/start_distinct": 0.1,
+                "train/sentinel/starts": 10.0,
+                "val/roll/ep_rew_mean": -0.009,
+                "train/roll/ep_rew_mean": lambda share: -0.005 + 0.003 * np.sin(40 * share),
+            },
+            threshold=0.9,
+        ),
     ],
 )
 def training_episodes_start_alike(case: Case) -> Iterator[Finding]:
@@ -883,8 +909,8 @@ def training_episodes_start_alike(case: Case) -> Iterator[Finding]:
     Tasks with one start.
     """
     share = case.sentinel("start_distinct")
-    if len(share) < 3 or not case.sick:
-        return
+    if len(share) < 3 or not case.sick or not case.improved:
+        return  # without a gain in training there is none that evaluation lacks
     gap = measures.evaluation_gap(case)
     strength = min(measures.starts_alike(case), grade(measures.known(gap, 0.0), 0.15, 0.5))
     if strength <= 0:

@@ -204,6 +204,8 @@ def learns_to_do_worse_than_chance(case: Case) -> Iterator[Finding]:
     # Q-values that went astray lock in on a bad action too; where they are not logged, nothing tells the two apart.
     # Nor is anything but a return known of a log without sentinels: noise and a short horizon lead downwards as well.
     strength *= 1.0 if case.has(sentinel("value_mean")) else 0.5 if case.algo in OFF_POLICY else 0.7
+    # A bonus for what is new is sought wherever it lies, whatever the way there costs.
+    strength *= 1.0 - measures.follows_bonus(case)
     if progress is None or strength <= 0 or not case.sick:
         return
     late = returns.share(0.5)
@@ -323,7 +325,7 @@ def reward_is_mostly_noise(case: Case) -> Iterator[Finding]:
     strength = min(strength, grade(-measures.known(measures.early(case, "reward_explained"), 0.0), -0.35, -0.2))
     # Of observations that stay as they are, or rewards next to nothing, no critic learns anything: that is not the rewards' noise.
     strength *= 1.0 - 0.7 * grade(measures.known(measures.early(case, "obs_repeat"), 0.0), 0.6, 0.9)
-    strength *= 1.0 - 0.7 * grade(-decades(max(abs(low.bottom), abs(high.top), 1e-12)), 1.0, 2.0)
+    strength *= 1.0 - 0.95 * grade(-decades(max(abs(low.bottom), abs(high.top), 1e-12)), 1.0, 2.0)
     if strength <= 0 or not both or not 3.5 < spread < 9:
         return
     text = f"rewards are {say(mean.median)} ± {say(deviation.median)} per step; explained variance {say(explained.share(0.4).median)}"

@@ -173,6 +173,24 @@ def random_return(case: Case) -> tuple[float, float] | None:
     return (mean.median, deviation.median) if len(mean) and len(deviation) else None
 
 
+EPISODES = 100
+"""That a training return is the mean of."""
+
+
+def rise_above_chance(case: Case) -> float:
+    """How clearly the last training returns lie above a random policy's and above the first ones; 0 where chance is not known.
+
+    Their standard error decides whether it is one, and the share of the way to the threshold whether it is worth anything.
+    """
+    chance, progress, returns = random_return(case), case.progress, case.signal(columns.RETURN).share(0.75)
+    if chance is None or progress is None or case.threshold is None or not len(returns):
+        return 0.0
+    level = max(chance[0], progress.start)
+    error, way = max(chance[1], 1e-9) / math.sqrt(EPISODES), max(case.threshold - level, 1e-9)
+    rise = returns.median - level
+    return min(grade(rise / error, 3.0, 5.0), grade(rise / way, 0.08, 0.14))
+
+
 def descent(case: Case) -> tuple[float, float]:
     """(how far, how often) the return of the second half lies below that of the first, random policy; zeros where that says nothing."""
     returns, progress = case.signal(columns.RETURN), case.progress

@@ -74,23 +74,28 @@ def observation_lags(examination: Examination) -> Iterator[Remark]:
     if not _moves(examination):
         return
     stays, seen, paid = facts.get("stays") or 0, effects.get("observations_differ_from"), effects.get("rewards_differ_from")
-    late = seen is not None and paid is not None and paid < seen and seen > 2
-    if stays >= 2 or late:
-        lag = max(stays, (seen or 1) - 1)
-        text = f"the first observation stays for {stays} steps in every episode" if stays >= 2 else "the first observations say nothing new"
-        text += f"; other actions show in the reward at step {paid}, in the observation at step {seen}" if late else ""
-        yield Remark(text, strength=1.0 if late or stays >= 3 else 0.4, numbers={"steps": float(lag)})
-        return
-    first = min((step for step in (seen, paid) if step is not None), default=None)
     lag, gain, direct = facts.get("lag") or 0, facts.get("lag_gain") or 0.0, facts.get("direct_gain") or 0.0
     explains = lag >= 2 and gain > LATE_GAIN and direct < 0.3 * gain
+    # What is paid for an action at once may show in the state only where it counts, as a stroke does when the ball comes down: an
+    # observation that lags stays as it was meanwhile.
+    late = seen is not None and paid is not None and paid < seen and seen > 2 and (stays >= 1 or explains)
+    if stays >= 2 or late:
+        behind = max(stays, (seen or 1) - 1)
+        text = f"the first observation stays for {stays} steps in every episode" if stays >= 2 else "the first observations say nothing new"
+        text += f"; other actions show in the reward at step {paid}, in the observation at step {seen}" if late else ""
+        # Where part of the state is hidden, what an action does shows later, and no observation is late.
+        hidden = any(spread <= STILL * max(facts.get("extent", 0.0), STILL) for spread in facts.get("feature_spreads") or [])
+        strength = 1.0 if stays >= 3 or (late and not hidden) else 0.4
+        yield Remark(text, strength=strength, numbers={"steps": float(behind)})
+        return
+    first = min((step for step in (seen, paid) if step is not None), default=None)
     if stays == 1 == lag and seen == 2 and gain > 0.5 and direct < 0.1 * gain:
         text = f"the first observation comes twice in every episode, and what changes is explained by the action before ({percent(gain)})"
         yield Remark(text, strength=1.0 if paid == 1 else 0.6, numbers={"steps": 1.0})
         return
     if first is not None and first > 3:
-        # From one start, whatever is done, the same happens for some steps.
-        strength = 1.0 if explains or first > 4 else 0.6
+        # From one start, whatever is done, the same happens for some steps; unless an action of then explains it, they may not count yet.
+        strength = 1.0 if explains else 0.3
         yield Remark(
             f"whatever is done, nothing differs before step {first} of an episode", strength=strength, numbers={"steps": first - 1.0}
         )
@@ -204,11 +209,14 @@ def actions_hardly_count(examination: Examination) -> Iterator[Remark]:
     )
     # Where part of the state is hidden, what an action does may show a step later.
     hidden = bool(apart) and any(spread <= 1e-9 for spread in spreads)
-    strength, text = grade(-gain, -0.25, -0.08), f"the action explains {percent(max(gain, 0.0))} of what happens next"
-    if apart and (hidden or strength == 0):
+    strength, text = grade(-gain, -0.1, -0.04), f"the action explains {percent(max(gain, 0.0))} of what happens next"
+    if apart:
         # Episodes can be repeated: constant actions show how far an agent can move what it can move at all.
         reach = apart[(len(apart) - 1) // 2]
-        strength, text = grade(-reach, -1.2, -0.85), f"the most different actions move observations by {percent(reach)} of their spread"
+        text = text if strength > 0 and not hidden else f"the most different actions move observations by {percent(reach)} of their spread"
+        # Where one action already moves much, what brings it back makes the way short, not the action; unless it is very short.
+        weak = 1.0 if hidden or strength > 0 or size is None else max(grade(-size, -0.06, -0.03), grade(-reach, -0.5, -0.35))
+        strength = min(grade(-reach, -1.2, -0.85), weak)
     if strength > 0:
         yield Remark(text, strength=strength, numbers={"gain": gain, "size": size or 0.0})
 
@@ -312,6 +320,8 @@ def reward_sits_at_its_limit(examination: Examination) -> Iterator[Remark]:
     between = rewards.get("distinct", 0.0) > 5 and share < 1
     if 0 < size < 0.5 and ((between and share > 0.3) or (share > 0.9 and size < 0.05 and rewards.get("distinct", 0.0) > 1)):
         yield Remark(f"{percent(share)} of the rewards are exactly {say(size)} or {say(-size)}, the others lie between")
+    elif 0 < size < 0.05 and facts.get("success_pays") == size == -(facts.get("else_pays") or 0.0):
+        yield Remark(f"success pays {say(size)} and failure {say(-size)}, and no step pays more than that")
 
 
 @check("ENV411", Severity.HIGH, ["nikanjam2022faults"])
@@ -357,11 +367,16 @@ def action_costs_drown_the_task(examination: Examination) -> Iterator[Remark]:
     if random is None or idle is None or random.mean is None or idle.mean is None or not random.length or not idle.length:
         return
     better = idle.mean / idle.length - random.mean / random.length
-    nothing = share > 0.5 and better > 0.3 * (examination.rewards.get("std") or 0.0)
-    if nothing:
+    spread = examination.rewards.get("std") or 0.0
+    searched = (examination.facts.get("search") or {}).get("best")
+    # Nothing that was tried earns as much as doing nothing: what the action costs need not explain nearly all.
+    others = [each.mean for each in by.values() if each is not idle and each.mean is not None]
+    best = searched is not None and idle.mean > max(searched, *others)
+    strength = max(grade(share, 0.5, 0.8), grade(share, 0.3, 0.5) if best and better > 0.7 * spread else 0.0)
+    if share > 0.3 and better > 0.3 * spread and strength > 0:
         yield Remark(
             f"the action alone explains {percent(share)} of the reward; doing nothing earns {say(idle.mean)}, acting {say(random.mean)}",
-            strength=grade(share, 0.5, 0.8),
+            strength=strength,
         )
 
 
