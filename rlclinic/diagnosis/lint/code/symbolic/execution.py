@@ -259,6 +259,8 @@ class Execution:
         """Distributions that were made."""
         self.unpacked: list[tuple[list[tuple[str, Value]], ast.AST]] = []
         """Names that a tuple was taken apart into, and what each of them got."""
+        self.aliases: list[tuple[ast.AST, Value]] = []
+        """Assignments of one name to another, and what both hold."""
         self._active: list[ast.AST] = []
         self._frames: list[tuple[ast.AST, set[int], int, list[Value]]] = []
         """Calls that are being followed, what they were given, and how many networks are among that."""
@@ -601,6 +603,8 @@ class Execution:
         if isinstance(value, Record) or (isinstance(value, Symbol) and value.op in ("net", "weights")):
             self.named.append((getattr(node, "lineno", 0), value))
         if isinstance(target, ast.Name):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and len(self.aliases) < MOST_NAMED:
+                self.aliases.append((node, value))
             if target.id in scope.outside:
                 outer = scope.outer
                 while outer is not None and outer.outer is not None and target.id not in outer.names:

@@ -268,7 +268,7 @@ def asked_about_the_same(script: Script) -> Iterator[Spot]:
                 for each in seen
                 if each.op == "observed" or (each.op == "stepped" and each.data[0] == 0 and id(each.args[0]) not in steps)
             ]
-            if seen and len(before) == len(seen) and all(_is_drawn(given) for given in asked):
+            if seen and len(before) == len(seen) and all(is_drawn(given) for given in asked):
                 kept = [_kept_as_next(script, each) for each in before]
                 for where in (formulas.written(out), *kept):
                     if where is not None:
@@ -301,7 +301,7 @@ def asked_here(value: Value, depth: int = 10) -> list[Symbol]:
     return asked_here(value.args[0], depth - 1) if called(value) == "gather" else []
 
 
-def _is_drawn(value: Value) -> bool:
+def is_drawn(value: Value) -> bool:
     return any(
         part.op in ("column", "sampled") or (part.op == "read" and len(part.args) > 1 and sizes.is_many(part.args[1]))
         for part in formulas.parts(value, into_networks=False, into_arrays=False)

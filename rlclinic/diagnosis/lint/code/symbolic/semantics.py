@@ -12,7 +12,7 @@ from typing import Final
 
 from rlclinic.diagnosis.lint.code import libraries, words, wrappers
 from rlclinic.diagnosis.lint.code.script import Script, Spot
-from rlclinic.diagnosis.lint.code.symbolic import agents, experience, formulas, learning, policies, sizes, tables, wiring
+from rlclinic.diagnosis.lint.code.symbolic import agents, critics, experience, formulas, learning, policies, returns, sizes, tables, wiring
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import Term, called, execution, flag, gradient, outputs_in, role, root, terms
 
@@ -325,10 +325,10 @@ def policy_sign(script: Script) -> Iterator[Spot]:
 
 def knows_policy_loss(script: Script) -> bool:
     """Whether a loss has a policy's part that is understood."""
-    return any(True for _ in _weighted(script))
+    return any(True for _ in weighted(script))
 
 
-def _weighted(script: Script) -> Iterator[tuple[Event, Term, Value]]:
+def weighted(script: Script) -> Iterator[tuple[Event, Term, Value]]:
     """Policies' parts of losses, and what log-probabilities or ratios are weighted with in them."""
     for event in formulas.backwards(execution(script)):
         for term in terms(event.value) if event.value is not None else ():
@@ -344,7 +344,7 @@ def _weighted(script: Script) -> Iterator[tuple[Event, Term, Value]]:
 
 
 def advantage_with_gradient(script: Script) -> Iterator[Spot]:
-    for event, term, factor in _weighted(script):
+    for event, term, factor in weighted(script):
         if gradient(factor):
             made = [part for part in formulas.parts(factor, into_networks=False) if part.op == "Sub" and not part.free and gradient(part)]
             yield _spot(
@@ -1391,5 +1391,5 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
 
 _ROOMS: Final = (
     MEANINGS, agents.MEANINGS, learning.MEANINGS, experience.MEANINGS, policies.MEANINGS, wiring.MEANINGS, wrappers.MEANINGS,
-    libraries.MEANINGS, tables.MEANINGS,
+    libraries.MEANINGS, tables.MEANINGS, critics.MEANINGS, returns.MEANINGS,
 )  # fmt: skip
