@@ -75,6 +75,32 @@ def discount_missing(script: Script) -> Iterator[Spot]:
             yield _spot(added[0].node, "gamma and lambda are added where they must be multiplied: the running sum grows without a bound", "gamma * lambda")
 
 
+def future_not_discounted(script: Script) -> Iterator[Spot]:
+    """reward + next value, in a script that has a discount."""
+    if not any(words.GAMMA(name) for name in script.words):
+        return
+    seen: set[int] = set()
+    for target in formulas.targets(script):
+        factors = target.future.factors
+        plain = all(formulas.flag(one) is not None or outputs_in(one) for one in factors)
+        kept = any(formulas.carried(one) is not None for one in factors)
+        products = any(part.op in ("Mult", "Pow") for one in factors for part in formulas.parts(one, into_networks=False, into_arrays=False))
+        if plain and not kept and not products and id(target.sum.node) not in seen:
+            seen.add(id(target.sum.node))
+            yield _spot(target.sum.node, "the value of what comes next is not discounted, though there is a discount", "gamma * next_value")
+    run = execution(script)
+    latest = {id(each.node): each for each in run.sums if each.op == "Add" and each.loops and not isinstance(each.node, ast.AugAssign)}
+    for each in latest.values():
+        loop = each.loops[-1]
+        if loop not in run.walked or formulas.is_backwards(run.walked[loop]) is not True:
+            continue
+        held = terms(each)
+        running = [term for term in held if len(term.factors) == 1 and formulas.carried(term.factors[0]) is not None]
+        rewards = [term for term in held if term not in running and len(term.factors) == 1 and formulas.is_reward(term.factors[0])]
+        if len(held) == 2 and len(running) == len(rewards) == 1:
+            yield _spot(each.node, "the sum of what follows is not discounted, though there is a discount", "reward + gamma * running")
+
+
 def filtered(script: Script) -> Iterator[tuple[Symbol, Value, Value, bool]]:
     """lfilter([1], [1, -discount], x[::-1]): the call, the discount, what is summed, and whether from the end."""
     for call in execution(script).calls:
@@ -96,11 +122,12 @@ def _is_turned(value: Value) -> bool:
 
 
 def discount_of_filter(script: Script) -> Iterator[Spot]:
-    for _, discount, summed, _ in filtered(script):
+    callers = execution(script).callers
+    for call, discount, summed, _ in filtered(script):
         parts = list(formulas.parts(summed, into_networks=False))
         error = any(part.op == "Sub" and outputs_in(part.args[1]) for part in parts if len(part.args) == 2 and part.op == "Sub")
         held = [each for each in formulas.factors(discount) if formulas.number(each) != 1.0]
-        where = discount.node if isinstance(discount, Symbol) else None
+        where = callers.get(id(call)) or (discount.node if isinstance(discount, Symbol) else None)
         if isinstance(discount, Symbol) and discount.op == "Add":
             yield _spot(where, "gamma and lambda are added where they must be multiplied: the running sum grows without a bound", "gamma * lambda")
         elif error and len(held) == 1 and any(words.LAMBDA(name) for name in script.words):
@@ -140,6 +167,6 @@ def nothing_accumulated(script: Script) -> Iterator[Spot]:
 
 MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD504": (filtered_forwards, nothing_accumulated),
-    "COD512": (discount_missing, discount_of_filter),
+    "COD512": (future_not_discounted, discount_missing, discount_of_filter),
 }
 """What is added to which check."""
