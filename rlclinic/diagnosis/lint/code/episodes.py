@@ -378,10 +378,21 @@ def observation_not_updated(script: Script) -> Iterator[Spot]:
         for old in _reset_into(script, script.owner(call), loops[0]) - {new}:
             if _is_read(loops[0], old) and not _is_carried(script, loops[0], old, new):
                 yield Spot(
-                    statement,
+                    _chosen_for(script, loops[0], statement, old),
                     f"`{old}` is never set to `{new}`: the agent acts on the first observation of the episode for ever",
                     f"{old} = {new}",
                 )
+
+
+def _chosen_for(script: Script, loop: ast.AST, step: ast.stmt, old: str) -> ast.AST:
+    """The line that chooses the action for an observation, where there is one before the step."""
+    reading = [
+        script.statement(each)
+        for each in ast.walk(loop)
+        if isinstance(each, ast.Name) and each.id == old and isinstance(each.ctx, ast.Load) and position(each) < position(step)
+    ]
+    chosen = [each for each in reading if isinstance(each, ast.Assign) and each is not step]
+    return chosen[0] if chosen else step
 
 
 def _reset_into(script: Script, owner: str, loop: ast.AST) -> set[str]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from rlclinic.diagnosis.lint.code import words
+
 MOST_STEPS: Final = 30_000
 """Expressions that are evaluated before a script is given up; training scripts of one file need fewer than twenty thousand."""
 MOST_NODES: Final = 60_000
@@ -185,6 +187,8 @@ class Scope:
     """For each value that is returned, the condition under which it is."""
     yielded: list[Value] = field(default_factory=list)
     outside: set[str] = field(default_factory=set)
+    given: set[str] = field(default_factory=set)
+    """Parameters that a call gave a value."""
     kind: Kind | None = None
     bound: Value | None = None
     depth: int = 0
@@ -259,6 +263,13 @@ class Execution:
         """Distributions that were made."""
         self.unpacked: list[tuple[list[tuple[str, Value]], ast.AST]] = []
         """Names that a tuple was taken apart into, and what each of them got."""
+        self._given_networks: dict[int, Symbol] = {}
+        self.flags: list[Symbol] = []
+        """What was joined by `or` and `and`."""
+        self.callers: dict[int, ast.AST] = {}
+        """For filters in functions of the script: where the function was called."""
+        self.aliases: list[tuple[ast.AST, Value]] = []
+        """Assignments of one name to another, and what both hold."""
         self._active: list[ast.AST] = []
         self._frames: list[tuple[ast.AST, set[int], int, list[Value]]] = []
         """Calls that are being followed, what they were given, and how many networks are among that."""
@@ -471,6 +482,8 @@ class Execution:
     def _if(self, node: ast.If, scope: Scope) -> None:
         test = self._eval(node.test, scope)
         decided = bool(node.test.value) if isinstance(node.test, ast.Constant) else self._decided(test)
+        if decided is None:
+            decided = _switch(node.test, scope)
         if decided is not None:
             self._block(node.body if decided else node.orelse, scope)
             self._last_test = None
@@ -601,6 +614,8 @@ class Execution:
         if isinstance(value, Record) or (isinstance(value, Symbol) and value.op in ("net", "weights")):
             self.named.append((getattr(node, "lineno", 0), value))
         if isinstance(target, ast.Name):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and len(self.aliases) < MOST_NAMED:
+                self.aliases.append((node, value))
             if target.id in scope.outside:
                 outer = scope.outer
                 while outer is not None and outer.outer is not None and target.id not in outer.names:
@@ -785,7 +800,9 @@ class Execution:
             inner = self._eval(node.operand, scope)
             return self._symbol(type(node.op).__name__, (inner,), node)
         if isinstance(node, ast.BoolOp):
-            return self._symbol(type(node.op).__name__, tuple(self._eval(each, scope) for each in node.values), node)
+            either = self._symbol(type(node.op).__name__, tuple(self._eval(each, scope) for each in node.values), node)
+            self.flags.append(either)
+            return either
         if isinstance(node, ast.Compare):
             args = (self._eval(node.left, scope), *(self._eval(comparator, scope) for comparator in node.comparators))
             return self._symbol("Compare", args, node, type(node.ops[0]).__name__)
@@ -1100,6 +1117,10 @@ class Execution:
                 for argument in function.args[1:]:
                     if isinstance(argument, Closure | Kind | Record):
                         return self._apply(argument, args, keys, node)
+            if function.op == "parameter" and args and words.NETWORK(str(function.data)) and not words.ENVIRONMENT(str(function.data)):
+                # A network of another file: what is called like one, and asked about something.
+                network = self._given_networks.setdefault(id(function), Symbol("net", (), function.node, str(function.data)))
+                return self._symbol("out", (network, *args, *keys.values()), node)
             if function.op in ("parameter", "attribute"):
                 made = self._symbol("asked", (function, *args), node, function.data)
                 made.keys = keys
@@ -1197,6 +1218,7 @@ class Execution:
             scope.names.setdefault(name, Symbol("parameter", (), function, name))
         if len(places) > 3 and len(self.unpacked) < MOST_NAMED:
             self.unpacked.append(([(name, scope.names[name]) for name in places if name in scope.names], node))
+        scope.given = {*places[: len(given)], *(name for name in keys if name in names)}
         passed = [*args, *keys.values()]
         networks = sum(any(isinstance(held, Symbol) and held.op in ("net", "weights") for held in _held(value)) for value in passed)
         self._frames.append((node, {id(held) for value in passed for held in _held(value)}, networks, passed))
@@ -1427,6 +1449,9 @@ class Execution:
             return made
         if name in ("dot", "matmul", "mm", "mv") and len(args) == 1:
             return self._operation("MatMult", (holder, args[0]), node)
+        if name in ("sample", "choices", "choice") and args and isinstance(args[0], Items) and args[0].items and holder.op == "call":
+            # A generator of one's own draws from a list: random.Random(0).sample(memory, 32)
+            return self._symbol("sampled", (args[0],), node)
         if name in ("append", "add", "push", "store") and args:
             self._event("store", holder, Items(args, node), node)
             if holder.op == "array" and name == "append":
@@ -1634,6 +1659,8 @@ class Execution:
         made = self._symbol("call", tuple(args), node, path)
         made.keys = keys
         self.calls.append(made)
+        if name == "lfilter" and self._frames:
+            self.callers[id(made)] = self._frames[-1][0]
         return made
 
     def _fill_vector(self, vector: Symbol, factories: Value | None, node: ast.AST) -> None:
@@ -1767,6 +1794,18 @@ def _network_of_weights(value: Value) -> "Symbol | Record | None":
     if isinstance(value, Symbol) and value.op == "method" and value.data in ("named_parameters", "parameters", "state_dict") and value.args:
         holder = value.args[0]
         return holder if isinstance(holder, Record) or (isinstance(holder, Symbol) and holder.op == "net") else None
+    return None
+
+
+def _switch(test: ast.expr, scope: Scope) -> bool | None:
+    """What a parameter says that a call set to True or False."""
+    turned = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+    name = test.operand if isinstance(test, ast.UnaryOp) and turned else test
+    value = scope.names.get(name.id) if isinstance(name, ast.Name) and name.id in scope.given else None
+    if isinstance(value, Symbol) and value.op == "Not" and isinstance(value.args[0], Symbol) and isinstance(value.args[0].data, bool):
+        value = constant(not value.args[0].data)
+    if isinstance(value, Symbol) and value.op == "const" and isinstance(value.data, bool):
+        return value.data != turned
     return None
 
 

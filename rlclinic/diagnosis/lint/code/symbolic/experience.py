@@ -78,8 +78,8 @@ def asked_about_later(script: Script) -> Iterator[Spot]:
                 for observation in later:
                     step = observation.args[0]
                     if any(actions[id(each)] is step for each in chosen) and len(later) == len(latest(asked)):
-                        places = [_stored_at(script, observation) or formulas.written(part)]
-                        if any(_stored_at(script, each) is not None for each in _looked_at(step)):  # type: ignore[arg-type]
+                        places = [stored_at(script, observation) or _renamed(script, observation) or formulas.written(part)]
+                        if any(stored_at(script, each) is not None for each in _looked_at(step)):  # type: ignore[arg-type]
                             # Both are kept: they are swapped where they are stored, or the wrong one is read.
                             places.append(formulas.written(part))
                         for where in places:
@@ -88,6 +88,13 @@ def asked_about_later(script: Script) -> Iterator[Spot]:
                                 "the observation that is kept with an action is the one that the action led to: the network learns about the past",
                                 "the observation before the step",
                             )
+
+
+def _renamed(script: Script, observation: Symbol) -> ast.AST | None:
+    """obs = next_obs, before the transition is used."""
+    run = execution(script)
+    named = [node for node, value in run.aliases if value is observation]
+    return named[0] if named and not any(event.name == "store" for event in run.events) else None
 
 
 def _action(event: Event) -> list[Symbol]:
@@ -129,7 +136,7 @@ def _inputs(value: Value) -> list[Value]:
     ][:3]
 
 
-def _stored_at(script: Script, observation: Symbol) -> ast.AST | None:
+def stored_at(script: Script, observation: Symbol) -> ast.AST | None:
     """Where that observation was put into something."""
     for event in reversed(execution(script).events):
         if event.name == "store" and event.value is not None and any(part is observation for part in shallow(event.value)):
@@ -268,9 +275,17 @@ def asked_about_the_same(script: Script) -> Iterator[Spot]:
                 for each in seen
                 if each.op == "observed" or (each.op == "stepped" and each.data[0] == 0 and id(each.args[0]) not in steps)
             ]
-            if seen and len(before) == len(seen) and all(_is_drawn(given) for given in asked):
+            if seen and len(before) == len(seen) and all(is_drawn(given) for given in asked):
                 kept = [_kept_as_next(script, each) for each in before]
-                for where in (formulas.written(out), *kept):
+                # The action that the critic is asked about may be the one that looks at the wrong observation.
+                acting = [inner for given in out.args[1:] for inner in formulas.outputs_in(given)]
+                acting += [
+                    inner
+                    for given in out.args[1:]
+                    for joined in ([given.args[0]] if called(given) in ("cat", "concatenate", "hstack") and isinstance(given, Symbol) else [])
+                    for inner in formulas.outputs_in(joined)
+                ]
+                for where in (formulas.written(acting[0]) if acting else formulas.written(out), *kept):
                     if where is not None:
                         yield _spot(
                             where,
@@ -301,7 +316,7 @@ def asked_here(value: Value, depth: int = 10) -> list[Symbol]:
     return asked_here(value.args[0], depth - 1) if called(value) == "gather" else []
 
 
-def _is_drawn(value: Value) -> bool:
+def is_drawn(value: Value) -> bool:
     return any(
         part.op in ("column", "sampled") or (part.op == "read" and len(part.args) > 1 and sizes.is_many(part.args[1]))
         for part in formulas.parts(value, into_networks=False, into_arrays=False)
@@ -611,7 +626,9 @@ def chance_over_time(script: Script) -> Iterator[Spot]:
             continue
         where = formulas.written(values[-1]) or node
         where = node if isinstance(values[-1], Symbol) and values[-1].op == "const" else where
-        if course[-1] > course[0] + 0.02 and course == sorted(course) and course[0] < 1:
+        if isinstance(values[-1], Symbol) and values[-1].op == "carried":
+            where = formulas.written(values[-1].args[0]) or where
+        if course[-1] > course[0] + 0.02 and course == sorted(course) and (course[0] < 1 or course[-1] > 1.5):
             yield _spot(where, f"the chance to explore grows from {course[0]:.2g} to {min(course[-1], 9.99):.2g}", "let it fall to 0.05")
         elif min(course) >= MOST_CHANCE and course[0] == course[-1] and len(course) > 2:
             yield _spot(
@@ -626,9 +643,16 @@ def chance_over_time(script: Script) -> Iterator[Spot]:
 def _course(values: list[Value]) -> list[float] | None:
     """A value at the first step and at later ones, as far as a script decides it."""
     last = values[-1]
+    begun: list[float] = []
+    if isinstance(last, Symbol) and last.op == "carried":
+        start, body = formulas.evaluated(last.args[1]), last.args[0]
+        if start is not None and any(formulas.is_counter(part) for part in formulas.parts(body, into_networks=False, into_arrays=False)):
+            begun, last = [start], body
+        elif start is not None and (after := formulas.evaluated(body)) is not None:
+            return [start, after, after] if after == start else [start, after]
     if any(formulas.is_counter(part) for part in formulas.parts(last, into_networks=False, into_arrays=False)):
         found = [formulas.evaluated(last, float(step)) for step in (0, 1, 10, 100, 1000, 10_000, 100_000)]
-        return None if None in found else [each for each in found if each is not None]
+        return None if None in found else begun + [each for each in found if each is not None]
     if isinstance(last, Symbol) and last.op == "carried":
         found = [formulas.evaluated(last.args[1]), formulas.evaluated(last.args[0])]
     else:

@@ -103,6 +103,8 @@ def _through(value: Symbol) -> list[Value] | None:
         holder = value.args[0]
         if (isinstance(holder, Symbol) and holder.op in _INDEXED) or called(holder) in PASSING:
             return [holder]
+        if isinstance(holder, Symbol) and holder.op in ("Add", "Sub", "Mult", "Div") and len(value.args) > 1:
+            return [holder]
     return None
 
 
@@ -614,10 +616,13 @@ def factors(value: Value) -> list[Value]:
     return [value]
 
 
-def is_scalar(value: Value) -> bool:
-    """A coefficient: a number, a setting."""
+def is_scalar(value: Value, depth: int = 5) -> bool:
+    """A coefficient: a number, a setting, and what is computed of them alone."""
     if not isinstance(value, Symbol):
         return False
+    if depth and (value.op in ("Mult", "Pow") or called(value) == "pow") and len(value.args) == 2:
+        return all(is_scalar(each, depth - 1) or (isinstance(each, Symbol) and each.op in ("index", "carried")
+                   and all(is_scalar(one, depth - 2) for one in each.args if depth > 2)) for each in value.args)  # fmt: skip
     if number(value) is not None or value.op in ("ext", "settings", "const", "parameter"):
         return True
     return value.op == "attribute" and not any(part.op in ("out", "array", "stepped", "dist", "step") for part in parts(value))

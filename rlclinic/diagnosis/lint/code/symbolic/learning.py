@@ -44,7 +44,9 @@ def _clipped_ratios(script: Script) -> Iterator[tuple[Symbol, Symbol]]:
 def _products(value: Value) -> list[Value]:
     while isinstance(value, Symbol) and value.op == "USub":
         value = value.args[0]
-    return [each.args[0] if isinstance(each, Symbol) and each.op == "USub" else each for each in formulas.factors(value)]
+    if isinstance(value, Symbol) and value.op == "Mult" and len(value.args) == 2:
+        return [inner for each in value.args for inner in _products(each)]
+    return [value]
 
 
 def ratio_of_logarithms(script: Script) -> Iterator[Spot]:
@@ -392,7 +394,12 @@ def _is_running_advantage(value: Symbol) -> bool:
     held = terms(value) if value.op in ("Add", "Sub") else []
     running = [term for term in held if term.sign > 0 and any(formulas.carried(one) is not None for one in term.factors)]
     own = [term for term in held if term.sign < 0 and any(outputs_in(one) for one in term.factors)]
-    return bool(running) and bool(own)
+    back = [
+        term
+        for term in held
+        if term.sign > 0 and len(term.factors) == 1 and formulas.carried(term.factors[0]) is None and outputs_in(term.factors[0])
+    ]
+    return bool(running) and len(own) > len(back)
 
 
 def errors(script: Script) -> list[tuple[Symbol, Value, Value]]:

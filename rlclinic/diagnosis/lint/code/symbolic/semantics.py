@@ -10,9 +10,9 @@ from builtins import id as builtins_id
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import libraries, words, wrappers
+from rlclinic.diagnosis.lint.code import exploration, libraries, words, wrappers
 from rlclinic.diagnosis.lint.code.script import Script, Spot
-from rlclinic.diagnosis.lint.code.symbolic import agents, experience, formulas, learning, policies, sizes, tables, wiring
+from rlclinic.diagnosis.lint.code.symbolic import agents, critics, experience, formulas, learning, policies, returns, sizes, tables, wiring
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import Term, called, execution, flag, gradient, outputs_in, role, root, terms
 
@@ -123,7 +123,9 @@ def _spans_episodes(script: Script) -> bool:
         return True
     for step in steps:
         collected = step.loops[-1]
-        within = any(collected in reset.loops for reset in resets)
+        within = any(collected in reset.loops for reset in resets) or any(
+            event.name == "backward" and collected in event.loops for event in run.events
+        )
         vector = any(word in str(getattr(step.subject, "data", "")) for word in ("Vec", "vec"))
         conditional = any(isinstance(each, ast.For | ast.While) and _leaves_at_end(each) for each in (collected,))
         if within or vector or not conditional:
@@ -195,10 +197,48 @@ def truncation_in_mask(script: Script) -> Iterator[Spot]:
                     inner = flag(part) if joined else None
                     if inner is not None and {"terminated", "truncated"} <= inner.ends:
                         yield _spot(
-                            part.node,
+                            _where_joined(script, part, factor),
                             "a time limit is stored as an end: where it cuts an episode, the future is worth something, and the target says that it is not",
                             "store terminated alone",
                         )
+
+
+def _where_joined(script: Script, joined: Symbol, factor: Value) -> ast.AST | None:
+    """Where both ends go into a mask as one: where they are joined, or, if that also ends episodes, where it is stored or masks."""
+    run = execution(script)
+    asked = [guard for event in run.events for guard in event.guards[-1:]] + list(run.tests.values())
+    same = {id(joined)} | {id(each) for each in (*run.sums, *run.flags) if each.node is joined.node}
+    decides = any(id(part) in same for test in asked for part in formulas.parts(test, into_networks=False, into_arrays=False))
+    stored = experience.stored_at(script, joined)
+    masks = [
+        part
+        for part in formulas.parts(factor, into_networks=False)
+        if any(each is joined for each in part.args) and part.op in ("Sub", "Not", "Invert")
+    ]
+    if masks and stored is not None:
+        # Kept for something else, too, such as the cut of a trace: the mask is the place.
+        return masks[0].node
+    if not decides:
+        # Joined in the call that stores it, or a name that is only stored.
+        return joined.node
+    if stored is not None:
+        return stored
+    for part in formulas.parts(factor, into_networks=False):
+        if any(each is joined for each in part.args) and part.op in ("Sub", "Not", "phi", "Invert") and part is not joined:
+            return part.node
+    return joined.node
+
+
+def never_bootstrapped(script: Script) -> Iterator[Spot]:
+    """A next value that is kept as 0 at time limits, too."""
+    for target in formulas.targets(script):
+        for factor in target.future.factors:
+            for origin in formulas.parts(factor, into_networks=False):
+                held = flag(origin.args[0]) if origin.op == "phi" else None
+                if held is not None and {"terminated", "truncated"} <= held.ends and any(formulas.number(each) == 0 for each in origin.args[1:]):
+                    if any(outputs_in(each) for each in origin.args[1:]):
+                        where = origin.args[0] if isinstance(origin.node, ast.FunctionDef) and isinstance(origin.args[0], Symbol) else origin
+                        yield _spot(where.node, "a time limit is taken for an end: what the critic says of the next observation is left out there, too", "0 if terminated else value")
 
 
 def online_network_in_target(script: Script) -> Iterator[Spot]:
@@ -325,10 +365,10 @@ def policy_sign(script: Script) -> Iterator[Spot]:
 
 def knows_policy_loss(script: Script) -> bool:
     """Whether a loss has a policy's part that is understood."""
-    return any(True for _ in _weighted(script))
+    return any(True for _ in weighted(script))
 
 
-def _weighted(script: Script) -> Iterator[tuple[Event, Term, Value]]:
+def weighted(script: Script) -> Iterator[tuple[Event, Term, Value]]:
     """Policies' parts of losses, and what log-probabilities or ratios are weighted with in them."""
     for event in formulas.backwards(execution(script)):
         for term in terms(event.value) if event.value is not None else ():
@@ -344,7 +384,7 @@ def _weighted(script: Script) -> Iterator[tuple[Event, Term, Value]]:
 
 
 def advantage_with_gradient(script: Script) -> Iterator[Spot]:
-    for event, term, factor in _weighted(script):
+    for event, term, factor in weighted(script):
         if gradient(factor):
             made = [part for part in formulas.parts(factor, into_networks=False) if part.op == "Sub" and not part.free and gradient(part)]
             yield _spot(
@@ -378,8 +418,24 @@ def _log_prob_factor(factor: Value) -> int | None:
 def _is_log_prob(value: Value) -> bool:
     if isinstance(value, Items):
         return bool(value.items) and all(_is_log_prob(each) for each in value.items)
-    made = [origin for origin in formulas.origins(value) if origin.op != "const"]
-    return bool(made) and all(called(_summed(each)) == "log_prob" and _summed(each).op == "method" for each in made)
+    made = [_summed(origin) for origin in formulas.origins(value) if origin.op != "const"]
+    return bool(made) and all((called(each) == "log_prob" and each.op == "method") or _is_log_of_probability(each) for each in made)
+
+
+def _is_log_of_probability(value: Symbol) -> bool:
+    """log(softmax(…)[action]), log_softmax(…).gather(1, action)."""
+    if called(value) == "log" and value.args:
+        inner = [part for part in formulas.parts(value.args[0], into_networks=False, into_arrays=False)]
+        softened = any(called(part) == "softmax" or (part.op == "out" and _ends_in_softmax(part)) for part in inner)
+        return softened and any(part.op in ("item", "read") or called(part) in ("gather", "sum", "index_select") for part in inner)
+    chosen = called(value) in ("gather", "take_along_dim") or (value.op in ("item", "read") and len(value.args) > 1)
+    return chosen and bool(value.args) and called(value.args[0]) == "log_softmax"
+
+
+def _ends_in_softmax(out: Symbol) -> bool:
+    network = out.args[0]
+    last = network.args[-1] if isinstance(network, Symbol) and network.args else network
+    return isinstance(last, Symbol) and last.data == "Softmax"
 
 
 def _summed(value: Symbol) -> Symbol:
@@ -838,12 +894,22 @@ def returns_left_reversed(script: Script) -> Iterator[Spot]:
         for call in run.calls
         if called(call) in ("tensor", "stack", "array", "as_tensor", "FloatTensor", "cat", "asarray") and call.args
     }
+    held = {
+        id(call.args[0].items[-1])
+        for call in run.calls
+        if called(call) in ("tensor", "stack", "array", "as_tensor", "FloatTensor", "cat", "asarray")
+        and call.args
+        and isinstance(call.args[0], Items)
+        and call.args[0].items
+    }
     for event in run.events:
         appended = isinstance(event.node, ast.Call) and isinstance(event.node.func, ast.Attribute) and event.node.func.attr == "append"
         if event.name != "store" or not appended or not event.loops or event.value is None or not isinstance(event.subject, Items):
             continue
         walked = run.walked.get(event.loops[-1])
-        if walked is None or formulas.is_backwards(walked) is not True or id(event.subject) in turned or id(event.subject) not in used:
+        if walked is None or formulas.is_backwards(walked) is not True or id(event.subject) in turned:
+            continue
+        if id(event.subject) not in used and id(event.value) not in held:
             continue
         if any(id(origin) in sums for origin in formulas.origins(event.value)):
             yield _spot(
@@ -1315,6 +1381,8 @@ def cleared(id: str, script: Script) -> set[int]:
         held = list(_entropies(script))
         nodes = [node for _, term, rewarded in held if rewarded for node in (term.joined, term.node, term.flipped)]
         return {line for node in nodes if (line := getattr(node, "lineno", 0))} if all(each[2] for each in held) else set()
+    if id == "COD101":
+        return set(range(1, len(script.lines) + 1)) if any(True for _ in truncation_in_mask(script)) else set()
     if id == "COD502":
         return {
             line
@@ -1358,7 +1426,7 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD504": (returns_forwards,),
     "COD505": (returns_left_reversed,),
     "COD512": (discount_above_one,),
-    "COD101": (truncation_in_mask,),
+    "COD101": (truncation_in_mask, never_bootstrapped),
     "COD536": (online_network_in_target,),
     "COD522": (larger_of_critics,),
     "COD306": (advantage_with_gradient,),
@@ -1391,5 +1459,5 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
 
 _ROOMS: Final = (
     MEANINGS, agents.MEANINGS, learning.MEANINGS, experience.MEANINGS, policies.MEANINGS, wiring.MEANINGS, wrappers.MEANINGS,
-    libraries.MEANINGS, tables.MEANINGS,
+    libraries.MEANINGS, tables.MEANINGS, critics.MEANINGS, returns.MEANINGS, exploration.MEANINGS,
 )  # fmt: skip
