@@ -304,7 +304,9 @@ def _hold_back(each: Candidate, diagnosis: Diagnosis, chart: Chart) -> str | Non
     vague = each.cause.kind == "symptom" or each.cause.id == causes.UNKNOWN
     if not vague and not (proofs and all(proof.series.startswith("config:") for proof in proofs)):
         return None
-    witness = "what is wrong is not known" if each.cause.id == causes.UNKNOWN else f"only a {'symptom' if vague else 'setting'} speaks for it"
+    witness = (
+        "what is wrong is not known" if each.cause.id == causes.UNKNOWN else f"only a {'symptom' if vague else 'setting'} speaks for it"
+    )
     doubt = "the runs learn without it" if _most_learn(chart) else "nothing that was measured says that it is what holds the runs back"
     return f"no trial of it is recorded, {witness}, and {doubt}: prove it before it is used"
 
