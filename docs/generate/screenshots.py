@@ -136,13 +136,13 @@ def _served(root: Path) -> tuple[subprocess.Popen[bytes], str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "rlclinic", "serve", "--port", str(port), "--runs-dir", str(root), "--no-mcp"]
+    command = [sys.executable, "-m", "rlclinic", "serve", "--port", str(port), "--runs-dir", str(root), "--no-mcp", "--no-token"]
     process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     for _ in range(600):
         try:
             urllib.request.urlopen(f"{url}/api/v1/health", timeout=5).close()
-        except (URLError, ConnectionError):
+        except (URLError, ConnectionError, TimeoutError):
             time.sleep(0.1)
         else:
             return process, url

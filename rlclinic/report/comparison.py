@@ -79,12 +79,8 @@ def _settings(compared: Compared) -> Table:
 
 
 def usually(each: Difference) -> str:
-    """What such a change usually does, who says so, and what recorded cells and trials say."""
-    tried = (
-        f"it improved {each.adopted} of {plural(each.trials, 'recorded outcome')} (planted-fault cells and own trials)"
-        if each.trials
-        else "no recorded cell or trial"
-    )
+    """What such a change usually does, who says so, and what trials of it in this store say."""
+    tried = f"it helped in {each.adopted} of {plural(each.trials, 'trial')} of it here" if each.trials else "no trial of it here"
     if not each.usual:
         return f"no recorded effect in the literature table; {tried}" if each.trials else ""
     return f"usually: {each.usual} [{', '.join(each.cites)}]; {tried}"

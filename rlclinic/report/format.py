@@ -1,6 +1,7 @@
 """How numbers are said: the same words in reports, in the terminal and in messages."""
 
 import math
+import re
 from collections.abc import Sequence
 
 from rlclinic.runs.goal import SuccessRate
@@ -177,3 +178,8 @@ def clip(text: str, most: int) -> str:
     """The beginning of a text, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+
+
+def task(name: str) -> str:
+    """A group's name without the folders that its environment's file lies in: in a narrow column, what tells it apart would be cut off."""
+    return re.sub(r"^.*[\\/](?=[^\\/]+\.py:)", "", name)

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from rlclinic.report.format import ago, duration, frames, interval, listed, number, percent, plural, short, size
+from rlclinic.report.format import ago, duration, frames, interval, listed, number, percent, plural, short, size, task
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,9 @@ def test_shares_sizes_and_lists_are_said_in_words() -> None:
 def test_frames_stand_behind_env_steps_where_they_are_counted() -> None:
     assert frames(10_000_000, 4) == " (40M frames)"
     assert frames(10_000_000, None) == frames(None, 4) == ""
+
+
+def test_an_own_environments_folders_are_left_out_of_its_name() -> None:
+    assert task("/home/me/work/my_envs.py:Reacher:ppo") == "my_envs.py:Reacher:ppo"
+    assert task("C:\\work\\my_envs.py:Reacher") == "my_envs.py:Reacher"
+    assert [task(name) for name in ("ALE/Pong-v5:ppo", "my_envs:Reacher-v0:ppo")] == ["ALE/Pong-v5:ppo", "my_envs:Reacher-v0:ppo"]

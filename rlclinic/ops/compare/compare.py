@@ -45,7 +45,9 @@ def compare(
     how = Reading(runs_dir, threshold, budget, mapping)
     sides = [side for target in targets for side in read(target, how)]
     learned = recorded_effects.load(Store(runs_dir)).of_kin(next((side.algo for side in sides if side.algo is not None), "ppo"))
-    known = trials.recorded((outcome.changes, outcome.adopted) for outcome in learned.outcomes)
+    # Cells tell what cures a fault that was planted: of two configs that differ, nobody knows whether one has it.
+    own = [outcome for outcome in learned.outcomes if not outcome.trial.startswith(recorded_effects.CELL)]
+    known = trials.recorded((outcome.changes, outcome.adopted) for outcome in own)
     compared = compare_sides(sides, pairwise=pairwise, threshold=threshold, recorded=known)
     result = Comparison(targets=list(targets), compared=compared, files=[], next=_next(compared, runs_dir_to_type(runs_dir)))
     return result if out is None else result.model_copy(update={"files": _write(result, out)})

@@ -39,7 +39,13 @@ class DiagnoseRequest(Request):
     env: Annotated[
         str | None,
         Cli(metavar="MODULE:ID"),
-        Http(doc="trained: its own; own: the same if its code is unchanged; or a registered id.", type=str, default="trained", min_length=1, max_length=100),
+        Http(
+            doc="trained: its own; own: the same if its code is unchanged; or a registered id.",
+            type=str,
+            default="trained",
+            min_length=1,
+            max_length=100,
+        ),
         Mcp(doc="Examine it too: id, file.py:Class, trained.", type=str, default="", read=lambda name: name or None),
     ] = None
     """Examine the environment, too (its code is run): an id, module:Class, file.py:Class; trained: a run's own."""

@@ -1,5 +1,6 @@
 """The MCP server: a table of tools over rlclinic.ops, resources for what lies in the store, prompts for the roles."""
 
+import itertools
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -77,12 +78,13 @@ class Server(MCPServer):
 
 def _describe_misfit(name: str, error: ValidationError) -> str:
     """Arguments that a tool cannot take, in our words."""
-    lines = []
+    lines: dict[str, str] = {}
     for misfit in error.errors()[:MOST_MISFITS]:
-        where = ".".join(str(part) for part in misfit["loc"])
+        # An argument of several kinds has a line for each of them, and the kind (`dict[str,any]`) in the place's name.
+        where = ".".join(itertools.takewhile(lambda part: "[" not in part, map(str, misfit["loc"])))
         given = "" if misfit["type"] == "missing" else f", not {clip(repr(misfit['input']), 80)}"
-        lines.append(f"{where} {say_misfit(misfit['msg'])}{given}")
-    return clean(f"{name} was not called: {'; '.join(lines)}.\n  Nothing was done.")
+        lines.setdefault(where, f"{where} {say_misfit(misfit['msg'])}{given}")
+    return clean(f"{name} was not called: {'; '.join(lines.values())}.\n  Nothing was done.")
 
 
 def build(store: Store, settings: Settings | None = None) -> MCPServer:

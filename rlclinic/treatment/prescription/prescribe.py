@@ -290,8 +290,9 @@ def _prescription(
 def _hold_back(each: Candidate, diagnosis: Diagnosis, chart: Chart) -> str | None:
     """Why a change should be tried before it is used; None where it need not.
 
-    Nobody has recorded what it does, and nothing but a setting speaks for it: such a change may as well make the runs worse. A short run of
-    a slow learner looks like one that is stuck, so a flat curve is no proof that the setting is to blame.
+    Nobody has recorded what it does, and nothing but a setting speaks for it, or a symptom that several faults have: such a change may as
+    well make the runs worse. A short run of a slow learner looks like one that is stuck, so a flat curve is no proof that the setting is to
+    blame.
     """
     if diagnosis.causes[0].kind == "nothing wrong" != each.cause.kind:
         return "nothing is wrong with these runs that anybody has to mend: prove it before it is used"
@@ -300,10 +301,14 @@ def _hold_back(each: Candidate, diagnosis: Diagnosis, chart: Chart) -> str | Non
         return None if safe else "no trial of it is recorded, and nothing is wrong without it: prove it before it is used"
     rules = {finding.rule: finding for finding in diagnosis.findings}
     proofs = [proof for rule in each.cause.rules if rule in rules for proof in rules[rule].evidence]
-    if not proofs or not all(proof.series.startswith("config:") for proof in proofs):
+    vague = each.cause.kind == "symptom" or each.cause.id == causes.UNKNOWN
+    if not vague and not (proofs and all(proof.series.startswith("config:") for proof in proofs)):
         return None
+    witness = (
+        "what is wrong is not known" if each.cause.id == causes.UNKNOWN else f"only a {'symptom' if vague else 'setting'} speaks for it"
+    )
     doubt = "the runs learn without it" if _most_learn(chart) else "nothing that was measured says that it is what holds the runs back"
-    return f"no trial of it is recorded, only a setting speaks for it, and {doubt}: prove it before it is used"
+    return f"no trial of it is recorded, {witness}, and {doubt}: prove it before it is used"
 
 
 def _most_learn(chart: Chart) -> bool:

@@ -99,6 +99,40 @@ def test_giving_up_is_farming_only_if_the_way_to_the_end_is_known_well_enough() 
     assert not speaks(other={**given_up, "return": -11.0}, direct=None), "nobody tried to shorten it"
 
 
+class Posts(gym.Env[Any, Any]):
+    """Four posts in a square pay when they are passed in order, the gate in the corner ends it. With `again` they pay in every round."""
+
+    observation_space = gym.spaces.Box(0, 8, (3,), np.float32)
+    action_space = gym.spaces.Discrete(4)
+
+    def __init__(self, *, again: bool) -> None:
+        self.again = again
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.at, self.passed, self.clock = (2, 3), 0, 0
+        return self._obs(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        (x, y), (dx, dy) = self.at, ((0, 1), (1, 0), (0, -1), (-1, 0))[int(action)]
+        self.at, self.clock = (min(max(x + dx, 0), 6), min(max(y + dy, 0), 6)), self.clock + 1
+        pays = self.at == ((2, 2), (2, 4), (4, 4), (4, 2))[self.passed % 4] and (self.again or self.passed < 4)
+        self.passed += pays
+        there = self.at == (6, 6)
+        return self._obs(), 0.5 * pays + 3.0 * there - 0.01, there, self.clock >= 200, {"is_success": there}
+
+    def _obs(self) -> Any:
+        return np.array([*self.at, self.passed % 4], np.float32)
+
+
+def test_a_way_round_that_no_two_actions_make_is_found_to_pay_more_than_finishing() -> None:
+    for again in (True, False):
+        seen = examine(lambda again=again: Posts(again=again), "posts", 8.0)  # type: ignore[misc]
+        texts = [finding.text for finding in lint_facts(seen).findings if finding.rule == "ENV214"]
+        assert bool(texts) is again, seen["farming"]
+        assert not again or "action 0, action 1, action 2 and action 3 in turn" in texts[0]
+
+
 def test_a_finish_that_random_actions_miss_is_climbed_to() -> None:
     """The way there is paid step by step; a random walk of 40 steps does not get to the end of a corridor of 30."""
 

@@ -562,3 +562,42 @@ def test_a_job_that_is_stopped_while_it_waits_trains_nothing_and_can_be_started_
     assert (now.state, now.done, now.reason, now.env_steps) == ("stopped", True, "stopped before it began", 0)
     assert audit.get_ledger(root).entries[0].outcome == "stopped before it began"
     assert jobs.start_training(training(root, seed=10), idempotency_key="later").state == "queued"
+
+
+FARM = """
+import gymnasium, numpy as np
+
+class Farm(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(0, 12, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def see(self):
+        return np.array([self.x], np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x, self.t = 0, 0
+        return self.see(), {}
+
+    def step(self, action):
+        self.t, self.x = self.t + 1, max(0, self.x + int(action) - 1)
+        reward = 0.2 * (self.x <= 2) + (self.x >= 10)
+        return self.see(), float(reward), self.x >= 10, self.t >= 100, {"is_success": self.x >= 10}
+"""
+
+
+def test_a_queued_training_looks_at_an_environment_of_ones_own_in_the_process_that_trains_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the start of the job to its end, with nothing pretended."""
+    (root.parent / "farm.py").write_text(FARM)
+    monkeypatch.chdir(root.parent)
+    job = jobs.start_training(TrainRequest(ref="farm.py:Farm:ppo", max_env_steps=2_048, runs_dir=root))
+    deadline = time.monotonic() + 120
+    while (ended := read(Store(root), job.id) or {})["state"] in ("queued", "starting", "running") and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert ended["state"] == "finished", ended
+    # The record is closed a moment before the ledger.
+    while (outcome := audit.get_ledger(root).entries[0].outcome) is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert "its environment: ENV214 reward-can-be-farmed" in str(outcome)

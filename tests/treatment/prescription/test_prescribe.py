@@ -762,3 +762,21 @@ def test_a_log_that_may_still_grow_gets_no_change_that_follows_from_its_length()
 def test_a_setting_whose_name_alone_says_nothing_keeps_its_section() -> None:
     assert title({"bonus.kind": "count", "bonus.coef": 0.1}, {}) == "bonus.kind none → count and bonus.coef none → 0.1"
     assert title({"algo.gamma": 0.99}, {"algo.gamma": 0.5}) == "gamma 0.5 → 0.99"
+
+
+def test_a_change_that_only_a_symptom_or_nothing_at_all_speaks_for_is_held_back() -> None:
+    """A short A2C run of SB3: the critic explains nothing yet. Longer rollouts were never tried for that, so nobody is told to use them."""
+    steps = np.arange(1.0, 41.0) * 500
+    risen = make_series(steps, np.minimum(20.0 + 10 * np.arange(40), 220.0), "rollout/ep_rew_mean")
+    series = {"train/roll/ep_rew_mean": risen, "train/metrics/explained_variance": make_series(steps, np.full(40, 0.01), "ev")}
+    slow = History("log", "sb3", algo="a2c", env_id="CartPole-v1", series=series, threshold=475.0, env_steps=20_000, state="finished")
+    found = engine.diagnose([slow])
+    assert found.causes[0].id == "critic-explains-nothing"
+    assert found.causes[0].kind == "symptom"
+    changes = [rx for rx in make_prescriptions(found, [slow], None, recorded_effects.load(None)) if rx.changes and rx.effect == "no data"]
+    assert changes
+    assert all(rx.held_back and "only a symptom speaks for it" in rx.held_back and rx.priority == "low" for rx in changes)
+    blank = found.model_copy(update={"causes": tuple(cause.model_copy(update={"id": "unknown"}) for cause in found.causes[:1])})
+    guessed = [rx for rx in make_prescriptions(blank, [slow]) if rx.changes]
+    assert guessed
+    assert all(rx.held_back and "what is wrong is not known" in rx.held_back for rx in guessed)

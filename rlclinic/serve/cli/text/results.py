@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rlclinic.actions import Action
 from rlclinic.report.document import Block, Code, Commands, Gap, Heading, Points, Rows, Table, Text, Verdict
-from rlclinic.report.format import BLANK, ago, clip, count, duration, listed, number, percent, plural, short, size
+from rlclinic.report.format import BLANK, ago, clip, count, duration, listed, number, percent, plural, short, size, task
 from rlclinic.serve.cli import console
 from rlclinic.serve.cli.text import terminal
 
@@ -80,7 +80,7 @@ def print_table(page: "TablePage") -> None:
     rows = []
     for row in page.rows:
         found = row.results
-        first = [row.id, clip(found.get("label", found["name"]), 32)]
+        first = [row.id, clip(found.get("label", task(found["name"])), 32)]
         first += [found["verdict"], str(found["seeds"])] if page.of == "groups" else [found["state"], str(found["seed"])]
         figures = [number(found.get("last", found.get("return_mean"))), number(found.get("best"))]
         figures += [percent(found.get("success"))] if reports else []
@@ -146,7 +146,7 @@ def print_runs(result: "RunList") -> None:
         figures = [number(row.return_mean), number(row.eval_mean), *rate, number(row.best_eval)]
         reached = short(row.threshold_reached_at) + (", lost" if row.lost else "")
         when = BLANK if row.age_seconds is None else ago(row.age_seconds)
-        rows.append([row.id, row.name, row.state, count(row.env_steps) + share, *figures, reached, when])
+        rows.append([row.id, task(row.name), row.state, count(row.env_steps) + share, *figures, reached, when])
     terminal.show([Table(heads, rows)])
     if result.total > len(result.runs):
         console.progress().print(f"{len(result.runs)} of {result.total:,} runs, newest first; all of them: --all")

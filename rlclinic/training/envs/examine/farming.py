@@ -3,7 +3,7 @@
 1. Episodes of held random actions show what finishing looks like: `info` says success, or, where it never says anything, the episode
    ends with a reward that no other step brings. Where none finishes, ways to the best rewards are gone again and left from there. The
    best is shortened as far as it stays one.
-2. Short cycles of actions (one repeated, two in turn) are begun at the start, where something was paid, and just before the end.
+2. Short cycles of actions (one repeated, two to four in turn) are begun at the start, where something was paid, and just before the end.
    Those that pay best per step are played to the end of the episode.
 
 Nothing is judged here: what finishing brought and what the best other episode brought are written down. The environment is stepped
@@ -31,6 +31,8 @@ MOST_ACTIONS, MOST_PREFIXES, MOST_PLAYED = 6, 14, 8
 TRIED, PAID = 24, 12
 """Steps that a cycle is tried for, and the last ones of them by which it is measured."""
 HOLDS = (1, 2, 4)
+MOST_IN_A_ROUND = 5
+"""Actions of which three or four in turn are tried, too: of more there are too many orders."""
 SHORTER, VAIN, SHORT, LONGEST_SHORTENING = 400, 30, 20, 0.15
 """Attempts to better an episode that finishes; those in vain after which it is the best, if it is that short; the share of the time."""
 SOUGHT = 0.6
@@ -288,16 +290,18 @@ def _farm(
         for hold in HOLDS
         for (first, one), (second, two) in itertools.permutations(choices, 2)
     ]
+    cycles += _rounds(choices) if len(choices) <= MOST_IN_A_ROUND else []
     promising: list[tuple[float, int, int]] = []
     played: list[Episode] = []
     try:
         # Round by round over the places, so that time runs out evenly.
         for number, (_, cycle) in enumerate(cycles):
             for place, (_, seed, prefix) in enumerate(starts):
-                tried = _play(probe, seed, prefix, min(len(prefix) + TRIED, horizon), cycle)
-                if tried.ended or len(tried.rewards) < len(prefix) + PAID:
+                paid = max(PAID, len(cycle))
+                tried = _play(probe, seed, prefix, min(len(prefix) + max(TRIED, 2 * paid), horizon), cycle)
+                if tried.ended or len(tried.rewards) < len(prefix) + paid:
                     continue
-                rate = sum(tried.rewards[-PAID:]) / PAID
+                rate = sum(tried.rewards[-paid:]) / paid
                 promising.append((tried.total + rate * (horizon - len(tried.rewards)), number, place))
     except OutOfTime:
         pass
@@ -310,8 +314,18 @@ def _farm(
             played.append(_play(probe, seed, prefix, horizon, cycle))
         except OutOfTime:
             break
-        played[-1].how = f"{where}{' and '.join(names)} in turn" if len(names) > 1 else f"{where}{names[0]} all the time"
+        played[-1].how = f"{where}{', '.join(names[:-1])} and {names[-1]} in turn" if len(names) > 1 else f"{where}{names[0]} all the time"
     return played
+
+
+def _rounds(choices: Sequence[tuple[str, Any]]) -> list[tuple[tuple[str, ...], tuple[Any, ...]]]:
+    """Three or four actions in turn: a way round that no two of them make, such as right, up, left, down. Begun anywhere it is the same."""
+    orders = [order for size in (3, 4) for order in itertools.permutations(range(len(choices)), size) if order[0] == min(order)]
+    return [
+        (tuple(choices[place][0] for place in order), tuple(choices[place][1] for place in order for _ in range(hold)))
+        for hold in HOLDS
+        for order in orders
+    ]
 
 
 def _usual(episode: Episode) -> float:

@@ -167,6 +167,7 @@ def test_a_group_is_answered_by_its_median_run_and_says_so() -> None:
         ("get_trial", {"trial_id": "t99"}, "no trial 't99'"),
         ("get_run_metrics", {"run_id": "fine", "limit": 9999}, "limit must be at most 500"),
         ("list_runs", {"limit": "many"}, "limit must be a whole number"),
+        ("validate_config", {"config_id": "CartPole-v1:ppo", "overrides": [1]}, "called: overrides must be a valid dictionary, not [1].\n"),
     ],
 )
 def test_an_error_says_what_to_call_next_and_never_shows_a_traceback(tool: str, arguments: dict[str, object], says: str) -> None:

@@ -169,7 +169,7 @@ function configs(compared, colour) {
             each.key,
             ...each.shown.map((text) => h("span", { class: "mono" }, text)),
             each.change,
-            h("span", { class: "faint prose" }, each.usual, each.trials > 0 && `${each.usual ? ". " : ""}It improved ${each.adopted} of ${each.trials} recorded outcomes (planted-fault cells and own trials).`),
+            h("span", { class: "faint prose" }, each.usual, each.trials > 0 && `${each.usual ? ". " : ""}It helped in ${each.adopted} of ${each.trials} trial${each.trials === 1 ? "" : "s"} of it here.`),
           ]),
           { label: "Settings that differ" },
         )
