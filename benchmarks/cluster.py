@@ -2,13 +2,16 @@
 
     python -m benchmarks.cluster                    all of it
     python -m benchmarks.cluster --only storms --jobs 200
+    python -m benchmarks.cluster --only replicas    10,000 runs and 100 clients at two servers that share an index in PostgreSQL
 
 Empty jobs: 4 processes claim and finish. Starts and stops: a worker in a process of its own, jobs whose training is pretended (lines in
 a file). Ray: a pretended cohort, in turn on a cluster of this machine and without one. Storms: jobs under kill -9 and SIGSTOP of workers,
-of jobs' processes and of the database; every line says which attempt wrote it and when, so that two writers of one job are seen. The
-PostgreSQL server is a private one (tests/postgres.py).
+of jobs' processes, of a server, of Redis and of the database, and cuts of the link to a worker on another machine (a network namespace,
+where they can be made); every line says which attempt wrote it and when, so that two writers of one job are seen. Replicas: as
+benchmarks.serving, at two servers. The PostgreSQL and Redis servers are private ones (tests/postgres.py, tests/redis_server.py).
 """
 
+import asyncio
 import multiprocessing
 import os
 import random
@@ -19,12 +22,12 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from benchmarks import provenance
+from benchmarks import provenance, serving
 from rlclinic.config import Config
 from rlclinic.errors import UsageError
 from rlclinic.launch import places
@@ -34,12 +37,13 @@ from rlclinic.ops.jobs.audit import Caller
 from rlclinic.ops.train import signals
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.runs import lease
-from rlclinic.runs.database import connections, job_queue
+from rlclinic.runs.database import connections, index, job_queue
 from rlclinic.runs.store import Store
-from tests import postgres
+from tests import namespaces, postgres, redis_server
 
 PRETENDED = "tests.ops.jobs.pretended_job"
 KINDS = ("SQLite", "PostgreSQL")
+PARTS = ("empty", "starts", "ray", "replicas", "storms")
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -76,8 +80,12 @@ def work(root: str) -> None:
         pool.Worker(Store(Path(root)), cores=4).work(stop=lambda: len(caught))
 
 
-def _start_worker(store: Store) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen([sys.executable, "-c", f"from benchmarks import cluster; cluster.work({str(store.root)!r})"])
+def _start_worker(store: Store, host: namespaces.Host | None = None, server: postgres.Server | None = None) -> "subprocess.Popen[bytes]":
+    """A worker on this machine, or on another one that reaches the database over the network."""
+    command = [sys.executable, "-c", f"from benchmarks import cluster; cluster.work({str(store.root)!r})"]
+    if host is None or server is None:
+        return subprocess.Popen(command)
+    return subprocess.Popen(host.command(command), env={**os.environ, connections.VARIABLE: server.reach(host.here)})
 
 
 def _submit(store: Store, steps: int, seed: int, by: Caller = start.PERSON) -> models.Job:
@@ -164,57 +172,107 @@ def measure_ray(store: Store, cohorts: int) -> list[dict[str, Any]]:
 # ── storms ──
 
 
-def storm(kind: str, store: Store, server: postgres.Server | None, jobs: int, seed: int, seconds: float) -> list[dict[str, Any]]:
-    """Jobs under kills and pauses: those that were lost, those that two wrote at once, and the budget."""
+@contextmanager
+def _open_redis() -> Iterator[redis_server.Server | None]:
+    """Redis for this process and its children, where there is one."""
+    if redis_server.find_binary() is None:
+        yield None
+        return
+    with redis_server.serve() as server:
+        os.environ["RLCLINIC_REDIS"] = server.url
+        try:
+            yield server
+        finally:
+            del os.environ["RLCLINIC_REDIS"]
+
+
+def _start_server(store: Store) -> "subprocess.Popen[bytes]":
+    """A server over the store, of which nobody asks anything: it reads the runs, and tells others what has changed."""
+    command = [sys.executable, "-m", "rlclinic", "serve", "--port", "0", "--runs-dir", str(store.root), "--no-mcp"]
+    return subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+
+def storm(
+    kind: str, store: Store, server: postgres.Server | None, host: namespaces.Host | None, jobs: int, seed: int, seconds: float
+) -> list[dict[str, Any]]:
+    """Jobs under kills, pauses and cuts: those that were lost, those that two wrote at once, and the budget."""
     chance = random.Random(seed)
     counts: dict[str, int] = defaultdict(int)
     agent = Caller(face="mcp", name="storm", budgeted=True)
     budget.set_budget(store.root, env_steps=jobs * 2_048)
     submitted = [_submit(store, 30, 10 * number, agent) for number in range(jobs)]
     refused = _is_refused(store, 10 * jobs, agent)
-    workers = [_start_worker(store) for _ in range(2)]
+    faults = ["kill worker", "pause worker", "kill job", "pause job", "pause job", "kill server", "pause server"]
+    faults += ["kill database"] if server is not None else []
+    faults += ["cut link", "cut link"] if host is not None else []
     deadline = time.monotonic() + seconds
     paused: list[tuple[float, int]] = []
-    try:
-        while time.monotonic() < deadline and any(state in ("queued", "claimed") for state in _states(store)):
-            time.sleep(chance.uniform(0.5, 4.0))
-            for until, pid in list(paused):
-                if time.monotonic() > until:
-                    paused.remove((until, pid))
+    mended_at = 0.0
+    with _open_redis() as redis:
+        faults += ["kill Redis"] if redis is not None else []
+        # The second one is on another machine, where one can be made.
+        hosts = [None, host]
+        workers = [_start_worker(store, place, server) for place in hosts]
+        replica = _start_server(store)
+        try:
+            while time.monotonic() < deadline and any(state in ("queued", "claimed") for state in _states(store)):
+                time.sleep(chance.uniform(0.5, 4.0))
+                for until, pid in list(paused):
+                    if time.monotonic() > until:
+                        paused.remove((until, pid))
+                        with suppress(ProcessLookupError):
+                            os.kill(pid, signal.SIGCONT)
+                if host is not None and mended_at and time.monotonic() > mended_at:
+                    host.mend()
+                    mended_at = 0.0
+                writers = sorted({int(line[2]) for line in _lines(store)[-20:]} & _living())
+                what = chance.choice(faults)
+                if what == "kill worker":
+                    victim = chance.randrange(len(workers))
+                    workers[victim].kill()
+                    workers[victim].wait()
+                    workers[victim] = _start_worker(store, hosts[victim], server)
+                elif what == "pause worker":
+                    paused.append(_pause(chance.choice(workers).pid, chance))
+                elif what == "kill job" and writers:
                     with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGCONT)
-            writers = sorted({int(line[2]) for line in _lines(store)[-20:]} & _living())
-            what = chance.choice(["kill worker", "pause worker", "kill job", "pause job", "pause job", "kill database"])
-            if what == "kill worker":
-                victim = chance.randrange(len(workers))
-                workers[victim].kill()
-                workers[victim].wait()
-                workers[victim] = _start_worker(store)
-            elif what == "pause worker":
-                paused.append(_pause(chance.choice(workers).pid, chance))
-            elif what == "kill job" and writers:
+                        os.kill(chance.choice(writers), signal.SIGKILL)
+                elif what == "pause job" and writers:
+                    paused.append(_pause(chance.choice(writers), chance))
+                elif what == "kill server":
+                    replica.kill()
+                    replica.wait()
+                    replica = _start_server(store)
+                elif what == "pause server":
+                    paused.append(_pause(replica.pid, chance))
+                elif what == "kill Redis" and redis is not None:
+                    redis.kill()
+                    time.sleep(chance.uniform(0.0, 2.0))
+                    redis.start()
+                elif what == "kill database" and server is not None:
+                    server.stop()
+                    time.sleep(chance.uniform(0.0, 1.5 * job_queue.LEASE_SECONDS))
+                    server.start()
+                elif what == "cut link" and host is not None and not mended_at:
+                    host.cut()
+                    mended_at = time.monotonic() + chance.uniform(0.2, 2.5) * job_queue.LEASE_SECONDS
+                else:
+                    continue
+                counts[what] += 1
+            for _, pid in paused:
                 with suppress(ProcessLookupError):
-                    os.kill(chance.choice(writers), signal.SIGKILL)
-            elif what == "pause job" and writers:
-                paused.append(_pause(chance.choice(writers), chance))
-            elif what == "kill database" and server is not None:
-                server.stop()
-                time.sleep(chance.uniform(0.0, 1.5 * job_queue.LEASE_SECONDS))
-                server.start()
-            else:
-                continue
-            counts[what] += 1
-        for _, pid in paused:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
-        # What the storm has left is done in peace: only then can be told what is lost.
-        while time.monotonic() < deadline + max(60.0, 2 * seconds) and any(state in ("queued", "claimed") for state in _states(store)):
-            time.sleep(1.0)
-    finally:
-        for worker in workers:
-            worker.terminate()
-        for worker in workers:
-            worker.wait()
+                    os.kill(pid, signal.SIGCONT)
+            if host is not None:
+                host.mend()
+            # What the storm has left is done in peace: only then can be told what is lost.
+            while time.monotonic() < deadline + max(60.0, 2 * seconds) and any(state in ("queued", "claimed") for state in _states(store)):
+                time.sleep(1.0)
+        finally:
+            for process in (*workers, replica):
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+            for process in (*workers, replica):
+                process.wait()
     lost = [job.id for job in submitted if (models.load(store, job.id) or job).state not in ("finished", "failed")]
     failed = [job.id for job in submitted if (models.load(store, job.id) or job).state == "failed"]
     spent = budget.get_budget(store.root)
@@ -268,6 +326,39 @@ def _find_overlaps(store: Store) -> set[str]:
     return overlaps
 
 
+# ── replicas ──
+
+
+def measure_replicas(root: Path, runs: int, clients: int, seconds: float) -> list[dict[str, Any]]:
+    """What clients of two servers see that share an index of so many runs; every diagnosis was made once before."""
+    root.mkdir(parents=True)
+    groups = serving.make_store(root, runs)
+    with _open_redis() as redis, serving.serving(root, 1) as (one, first), serving.serving(root, 1) as (other, second):
+        asyncio.run(serving.diagnose_all(one, groups))
+        before = serving.cpu_seconds(first) + serving.cpu_seconds(second)
+
+        async def visit() -> list[serving.Seen]:
+            return list(await asyncio.gather(*(serving.visit(port, groups, clients // 2, seconds) for port in (one, other))))
+
+        seen = asyncio.run(visit())
+        used = serving.cpu_seconds(first) + serving.cpu_seconds(second) - before
+    answers = sum(len(each.all) for each in seen)
+    errors = [error for each in seen for error in each.errors]
+    told = "Redis" if redis is not None else "NOTIFY"
+    note = f"{answers / seconds:.0f} answers/s, {1_000 * used / answers:.1f} ms of processor time each, {len(errors)} errors, {told}"
+    print(errors[:5], file=sys.stderr)
+
+    def p95(*kinds: str) -> float:
+        return statistics.quantiles([took for each in seen for kind in kinds for took in each.took[kind]], n=20)[18]
+
+    where = f"{runs:,} runs on PostgreSQL, {clients} clients at two servers"
+    return [
+        row(f"{where}: p95 of lists", p95("list"), "s", 0.3, 0.1, "lower", note),
+        row(f"{where}: p95 of kept diagnoses", p95("diagnosis"), "s", 0.3, 0.1, "lower", note),
+        row(f"{where}: p95 of groups and metrics", p95("group", "metrics"), "s", 0.3, 0.1, "lower", note),
+    ]
+
+
 # ── all of it ──
 
 
@@ -278,7 +369,7 @@ def row(what: str, value: float, unit: str, bar: float, stretch: float | None, b
 
 
 @contextmanager
-def opened(kind: str) -> Iterator[tuple[Store, postgres.Server | None]]:
+def opened(kind: str, listen: Sequence[str] = ()) -> Iterator[tuple[Store, postgres.Server | None]]:
     """A store of its own, whose queue is of this kind; for this process and its children."""
     with tempfile.TemporaryDirectory(prefix="rlclinic-cluster-", ignore_cleanup_errors=True) as folder:
         store = Store(Path(folder) / "runs")
@@ -286,7 +377,7 @@ def opened(kind: str) -> Iterator[tuple[Store, postgres.Server | None]]:
             os.environ[connections.VARIABLE] = "sqlite"
             yield store, None
             return
-        with postgres.serve() as server:
+        with postgres.serve(listen) as server:
             os.environ[connections.VARIABLE] = server.url
             connections.migrate(store)
             yield store, server
@@ -296,7 +387,7 @@ def opened(kind: str) -> Iterator[tuple[Store, postgres.Server | None]]:
 def main() -> None:
     """Measure what is asked for."""
     parser = provenance.parser(__doc__)
-    parser.add_argument("--only", choices=["empty", "starts", "ray", "storms"], action="append", help="leave out the rest; repeatable")
+    parser.add_argument("--only", choices=PARTS, action="append", help="leave out the rest; repeatable")
     parser.add_argument("--kind", choices=KINDS, action="append", help="one database alone")
     parser.add_argument("--jobs", type=int, default=200, help="jobs of a storm")
     parser.add_argument(
@@ -305,7 +396,7 @@ def main() -> None:
     parser.add_argument("--lease", type=float, default=5.0, help="seconds of a lease in a storm")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    parts = asked.only or ["empty", "starts", "ray", "storms"]
+    parts = asked.only or PARTS
     rows: list[dict[str, Any]] = []
     if "ray" in parts:
         with tempfile.TemporaryDirectory(prefix="rlclinic-cluster-", ignore_cleanup_errors=True) as folder:
@@ -321,10 +412,17 @@ def main() -> None:
             os.environ["RLCLINIC_LEASE_SECONDS"] = str(asked.lease)
             job_queue.LEASE_SECONDS = asked.lease
             start.MOST_WAITING = asked.jobs + 1  # type: ignore[misc]
-            with opened(kind) as (store, server):
-                rows += storm(kind, store, server, 4 if asked.quick else asked.jobs, asked.seed, 60.0 if asked.quick else asked.seconds)
+            remote = kind == "PostgreSQL" and namespaces.can_be_made()
+            with namespaces.hosts(int(remote)) as hosts, opened(kind, [host.here for host in hosts]) as (store, server):
+                jobs, seconds = (4, 60.0) if asked.quick else (asked.jobs, asked.seconds)
+                rows += storm(kind, store, server, hosts[0] if hosts else None, jobs, asked.seed, seconds)
             del os.environ["RLCLINIC_LEASE_SECONDS"]
             job_queue.LEASE_SECONDS = 30.0
+    if "replicas" in parts and "PostgreSQL" in (asked.kind or KINDS):
+        with opened("PostgreSQL") as (store, _):
+            os.environ[index.VARIABLE] = "shared"
+            rows += measure_replicas(store.root.parent / "served" / "runs", *((400, 20, 5.0) if asked.quick else (10_000, 100, 60.0)))
+            del os.environ[index.VARIABLE]
     command = "python -m benchmarks.cluster" + "".join(f" --only {part}" for part in asked.only or [])
     command += f" --jobs {asked.jobs} --lease {asked.lease:g} --seed {asked.seed}" if "storms" in parts else ""
     print(provenance.write("cluster", [{**each, "command": command} for each in rows], provenance.provenance(command), asked.quick))

@@ -12,8 +12,10 @@ import typer.main
 import yaml
 
 from rlclinic.ops.jobs import pool
+from rlclinic.runs.object_store import artifacts
 from rlclinic.serve.cli.app import app
 from rlclinic.serve.http.app import bare_app
+from rlclinic.serve.http.replicas import redis_link
 from rlclinic.serve.http.security.guard import OPEN
 from rlclinic.serve.http.settings import PORT
 from tests.deploy import chart
@@ -38,6 +40,8 @@ EVERYTHING = {
     },
     "ingress": {"enabled": True, "className": "nginx", "tlsSecret": "tls", "annotations": {"a": "b"}},
     "runs": {"storageClass": "nfs"},
+    "redis": {"enabled": True, "url": "redis://:hush@redis:6379/0"},
+    "artifacts": {"url": "s3://bucket/runs"},
 }
 CHOICES = [SECRETS, EVERYTHING]
 
@@ -157,6 +161,34 @@ def test_the_database_is_reached_from_inside_alone_and_no_secret_is_in_the_file(
     assert not re.search(r"//\w+:[^@/]+@", text)
 
 
+def test_redis_is_reached_from_inside_alone_keeps_nothing_and_nobody_waits_for_it() -> None:
+    redis = COMPOSE["services"]["redis"]
+    assert redis["networks"] == ["inside"]
+    assert "ports" not in redis
+    assert "volumes" not in redis
+    assert redis["command"][1:5] == ["--save", "", "--appendonly", "no"]
+    assert redis["read_only"] is True
+    assert redis["cap_drop"] == ["ALL"]
+    assert all("redis" not in service.get("depends_on", {}) for service in COMPOSE["services"].values())
+    named = COMPOSE["services"]["server"]["environment"]["RLCLINIC_REDIS"]
+    redis_link.check(named)
+    assert named == "redis://redis:6379/0"
+
+
+def test_the_chart_names_redis_and_the_object_store_where_they_are_chosen() -> None:
+    def variables(values: dict[str, Any], part: str) -> dict[str, Any]:
+        (one,) = find("Deployment", values, part)["spec"]["template"]["spec"]["containers"]
+        return {variable["name"]: variable for variable in one["env"]}
+
+    assert "RLCLINIC_REDIS" not in variables(SECRETS, "-server")
+    assert "RLCLINIC_ARTIFACTS" not in variables(SECRETS, "-worker")
+    secret = variables(EVERYTHING, "-server")["RLCLINIC_REDIS"]["valueFrom"]["secretKeyRef"]
+    assert secret == {"name": "test-rlclinic-redis", "key": "url"}
+    assert artifacts.check(variables(EVERYTHING, "-worker")["RLCLINIC_ARTIFACTS"]["value"]) == "s3://bucket/runs"
+    with pytest.raises(chart.ChartError, match="redis"):
+        chart.render({**SECRETS, "redis": {"enabled": True}})
+
+
 def test_a_worker_has_longer_to_leave_than_its_jobs_need_for_their_checkpoints() -> None:
     seconds = {"m": 60, "s": 1}
     given = COMPOSE["services"]["worker"]["stop_grace_period"]
@@ -234,9 +266,10 @@ def test_secrets_are_named_and_made_only_where_none_are_named() -> None:
     named = [one["env"][0]["valueFrom"]["secretKeyRef"] for one in containers(SECRETS) if "env" in one]
     assert named == [{"name": "db", "key": "url"}] * 3
     made = {one["metadata"]["name"]: one["stringData"] for one in chart.render(EVERYTHING) if one["kind"] == "Secret"}
-    assert sorted(made) == ["test-rlclinic-database", "test-rlclinic-token"]
+    assert sorted(made) == ["test-rlclinic-database", "test-rlclinic-redis", "test-rlclinic-token"]
     workloads = [made for made in chart.render(EVERYTHING) if made["kind"] != "Secret"]
     assert "secret@db" not in str(workloads)
+    assert "hush" not in str(workloads)
     assert "t" * 32 not in str(workloads)
 
 

@@ -47,6 +47,18 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
+{{- define "rlclinic.redisSecret" -}}
+{{ .Values.redis.existingSecret | default (printf "%s-redis" (include "rlclinic.name" .)) }}
+{{- end }}
+
+{{- define "rlclinic.redisVariable" -}}
+- name: RLCLINIC_REDIS
+  valueFrom:
+    secretKeyRef:
+      name: {{ include "rlclinic.redisSecret" . }}
+      key: {{ .Values.redis.key }}
+{{- end }}
+
 {{- define "rlclinic.databaseVariable" -}}
 - name: RLCLINIC_DB
   valueFrom:

@@ -53,7 +53,7 @@ def regress(
     from rlclinic.serve.cli.text import terminal
 
     if save_baseline is not None:
-        if request.candidate is not None:
+        if request.candidate is not None or request.baseline is None:
             raise typer.BadParameter("--save-baseline FILE takes one group; nothing is judged")
         kept = regress.save_baseline(request.baseline, save_baseline, request.runs_dir, threshold=request.threshold)
         console.print_json(kept) if as_json else terminal.show(gate.describe_saved(kept))
