@@ -313,13 +313,13 @@ def main() -> None:
             peer = run_peer(args.peer_python, algorithm, data["medium"], 200)
             ratios.append(measure_speed(algorithm, data["medium"], 200) / peer)
             both.append(compare_on_two_cores(algorithm, data["medium"], args.peer_python, 200))
-        for what, found, bar, stretch in (
+        for what, times, bar, stretch in (
             (f"{algorithm}: gradient steps per processor second against d3rlpy", ratios, 1.3, 2.0),
             (f"{algorithm}: gradient steps of 8 seeds on 2 cores against d3rlpy", both, 1.5, 3.0),
         ):
-            row = {"what": what, "unit": "x", "value": float(np.median(found)), "better": "higher", "bar": bar, "stretch": stretch}
+            row = {"what": what, "unit": "x", "value": float(np.median(times)), "better": "higher", "bar": bar, "stretch": stretch}
             write(row, "--only --peer")
-            print(what, [round(each, 2) for each in found], flush=True)
+            print(what, [round(each, 2) for each in times], flush=True)
     shutil.rmtree(home)
 
 
