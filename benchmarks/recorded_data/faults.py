@@ -5,8 +5,8 @@ python -m benchmarks.recorded_data.faults [--procs 16] [--seeds 2]
 The rules were written on Pendulum and CartPole. Here are Acrobot-v1, MountainCar-v0, MountainCarContinuous-v0 and `Glide`, a small task
 of its own; each with a scripted expert, and data that is made of it with fixed seeds. Every fault is planted into one algorithm at a time;
 the same algorithms without a fault say how often there is an alarm. As in the other corpora a fault counts where it hurts: no seed's last
-evaluation reaches the threshold. Two are wrong however the policy does, and always count: a mixture that is scored, a horizon that leaks.
-The share of all that was planted stands beside it. What was seen is recorded with the result: one look.
+evaluation reaches the threshold, and without it some seed's does. Two are wrong however the policy does, and always count: a mixture that
+is scored, a horizon that leaks. The share of all that was planted stands beside it. What was seen is recorded with the result: one look.
 """
 
 import json
@@ -232,10 +232,13 @@ ALWAYS = ("mixture-scored", "horizon-leaks")
 """Wrong however the policy does."""
 
 
-def hurts(seen: dict[str, Any]) -> bool:
-    """Whether a planted fault counts."""
-    threshold = TASKS[seen["cell"]["task"]].threshold
-    return seen["cell"]["cause"] in ALWAYS or all(end < threshold for end in seen["ends"])
+def hurts(seen: dict[str, Any], sound: list[dict[str, Any]]) -> bool:
+    """Whether a planted fault counts. Where the same algorithm does not get there without a fault either, nobody knows what one costs."""
+    cell = seen["cell"]
+    threshold = TASKS[cell["task"]].threshold
+    twins = [each for each in sound if (each["cell"]["task"], each["cell"]["algorithm"]) == (cell["task"], cell["algorithm"])]
+    hopeless = bool(twins) and all(end < threshold for each in twins for end in each["ends"])
+    return cell["cause"] in ALWAYS or (not hopeless and all(end < threshold for end in seen["ends"]))
 
 
 def to_rows(looks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -271,7 +274,7 @@ def to_rows(looks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     what = f"alarms at HIGH without a fault {about} ({len(sound)} groups)"
     alarmed = {"what": what, "value": 100 * float(np.mean(alarms)), "better": "lower", "bar": 2.0, "stretch": 0.5, "note": "; ".join(false)}
     return [
-        named([each for each in planted if hurts(each)], "") | {"bar": 80.0, "stretch": 92.0},
+        named([each for each in planted if hurts(each, sound)], "") | {"bar": 80.0, "stretch": 92.0},
         named(planted, "harmless ones among them, "),
         alarmed | shared,
     ]

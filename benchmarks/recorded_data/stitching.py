@@ -64,7 +64,9 @@ def play(start: int, choices: list[int]) -> Episode:
     """An episode of these choices; behind the last of them choice 1."""
     env = Crossing()
     env.start = start
-    seen, done, paid = [env.reset(seed=0)[0]], [], []
+    seen: list[int] = [env.reset(seed=0)[0]]
+    done: list[int] = []
+    paid: list[float] = []
     while True:
         choice = choices[len(done)] if len(done) < len(choices) else 1
         state, reward, terminated, truncated, _ = env.step(choice)

@@ -1,6 +1,6 @@
 """What is in a dataset, as an answer."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rlclinic.datasets import Dataset, advice, quality
@@ -41,11 +41,11 @@ def _situation(data: Dataset, found: quality.Quality, reference: quality.Referen
     """What the data alone says; no simulator, nobody to ask."""
     damaged = any(finding.level == "error" for finding in found.findings)
     mixture, start = (None, None) if damaged else advice.measure_returns(data)
+    situation = Situation(found, mixture=mixture, start_explains=start)
     if reference is None:
-        return Situation(found, mixture=mixture, start_explains=start)
+        return situation
     share = float((data.returns >= reference.good).mean())
-    known = {"good_return": reference.good, "good_share": share, "random_return": reference.random}
-    return Situation(found, mixture=mixture, start_explains=start, **known)
+    return replace(situation, good_return=reference.good, good_share=share, random_return=reference.random)
 
 
 def describe(
