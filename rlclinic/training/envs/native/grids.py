@@ -104,7 +104,7 @@ class DoorKey(Dynamics):
 
 
 class MultiRoom(Dynamics):
-    """Rooms in a row with a closed door between each and the next: walk from the first to the goal in the last (after MiniGrid's MultiRoom).
+    """Rooms in a row, a closed door between each and the next: walk from the first to the goal in the last (after MiniGrid's MultiRoom).
 
     Rooms are `size` x `size` cells inside. Doors lie at other places in every episode and stay open once they are. Actions: turn left,
     turn right, forward, open. The view is 7 x 7 cells ahead of the agent: walls, closed doors, open doors and goal; walls hide nothing.

@@ -1,4 +1,4 @@
-"""DeepSea, Delivery, DoorKey, MultiRoom, Maze and SparseMountainCar: what can be done in them, and that Gymnasium's interface steps the same."""
+"""DeepSea, Delivery, DoorKey, MultiRoom, Maze and SparseMountainCar: what can be done in them; Gymnasium's interface steps the same."""
 
 from typing import Any
 
