@@ -125,6 +125,8 @@ class Config(Strict):
         """Transitions that the replay of one run holds: whole rows of n_envs, and no more than the budget can fill."""
         if not isinstance(self.algo, OffPolicyConfig):
             raise TypeError(f"{self.algo.name} has no replay")
+        if not self.algo.batch_size:  # a table, which learns from a cycle's steps once
+            return self.cycle_size
         wanted = min(self.algo.buffer_size, self.iterations * self.rollout_size)
         if self.online_from is not None:
             wanted = max(self.iterations * self.rollout_size - self.online_from, 1)  # beside recorded data nothing new is forgotten

@@ -18,6 +18,7 @@ OWN_ENVIRONMENTS: Final[dict[str, int | None]] = {
     "Delivery-v0": 100,
     "DoorKey-v0": 250,
     "Maze-v0": 200,
+    "MultiRoom-v0": 120,
     "SparseMountainCar-v0": 200,
 }
 """Environments that rlclinic itself brings, with their time limits; Gymnasium does not know them."""

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from rlclinic.config.schedule import Number, Schedule
-from rlclinic.config.schema import Kind, Real, Strict
+from rlclinic.config.schema import Kind, Real, Shape, Strict
 from rlclinic.config.shared_settings import Gamma
 
 __all__ = ["IN_UNITS_OF_THE_RETURN", "QLearningConfig"]
@@ -23,7 +23,6 @@ class QLearningConfig(Strict):
     # A table learns from each step when it happens, and from all that have just happened: what other learners may choose is fixed.
     buffer_size: ClassVar[int] = 1
     learning_starts: ClassVar[int] = 0
-    train_freq: ClassVar[int] = 1
     gradient_steps: ClassVar[int] = 1
     batch_size: ClassVar[int] = 0
     n_step: ClassVar[int] = 1
@@ -40,6 +39,9 @@ class QLearningConfig(Strict):
     learning_rate: Number = Field(Schedule(start=0.5, end=0.05, schedule="linear"), gt=0, le=1)
     """How far a value moves towards what a step says: 1 forgets what it was. Where steps are left to chance it has to fall, or values
     keep jumping. Usual: 0.1-1, falling."""
+    train_freq: Shape = Field(1, ge=1)
+    """Steps of every env between updates. They are learned from the last to the first, so that what an episode's end was worth is known at
+    its beginning at once; until then the table stands still. Usual: 1; an episode's length where the reward comes at its end."""
     initial_value: Real = 0.0
     """What every action is believed to be worth at first. More than it can be makes the agent try everything once. Usual: 0, or a
     little more than the largest return."""

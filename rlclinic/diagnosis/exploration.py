@@ -25,6 +25,10 @@ LITTLE: Final = 0.05
 FEW_NUMBERS: Final = 6
 """Numbers of an observation up to which its cells can be counted."""
 SUCCESS, RETURN, RETURN_STD = "train/roll/success_rate", "train/roll/ep_rew_mean", "train/roll/ep_rew_std"
+KL: Final = "train/metrics/kl_divergence"
+THROWN_AWAY: Final = 1.0
+"""KL divergence of one update, in nats, after which a policy has little to do with the one before: usual ones lie below 0.05."""
+BEST: Final = "train/roll/ep_rew_best"
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class Meeting:
     """The largest chance per episode that is compatible with never having met it, 95 % (rule of three)."""
     rises: bool
     """The return rises although nothing succeeds."""
+    thrown_away: float = 0.0
+    """The largest KL divergence of an update before it was met, where that is so large that the policy was lost; else 0."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ def _meet(history: History) -> Meeting:
         first = int(success.steps[met[0]]) if len(met) else None
     elif returns is not None:
         what = "a return that differs"
-        first = _first_difference(returns, deviation)
+        first = _first_difference(returns, deviation, _values(history, BEST), history.threshold)
     bound = 3.0 / episodes if what is not None and first is None and episodes else None
     return Meeting(
         history.id,
@@ -91,7 +97,16 @@ def _meet(history: History) -> Meeting:
         episodes,
         bound,
         success is not None and first is None and _rises(returns, deviation, history.threshold),
+        _throws_away(_values(history, KL), first, env_steps),
     )
+
+
+def _throws_away(steps: Series | None, first: int | None, env_steps: int) -> float:
+    """The largest update in the first half of the run that came before anything was met, if a policy is lost by it."""
+    if steps is None:
+        return 0.0
+    before = steps.values[steps.steps <= min(env_steps / 2 if first is None else first, env_steps / 2)]
+    return float(np.nan_to_num(before, posinf=np.inf).max(initial=0.0)) if (before > THROWN_AWAY).any() else 0.0
 
 
 def _values(history: History, name: str) -> Series | None:
@@ -99,8 +114,15 @@ def _values(history: History, name: str) -> Series | None:
     return series if series is not None and len(series) else None
 
 
-def _first_difference(returns: Series, deviation: Series | None) -> int | None:
-    """The first row in which episodes had different returns, or another mean than before."""
+def _first_difference(returns: Series, deviation: Series | None, best: Series | None, threshold: float | None) -> int | None:
+    """The first row in which episodes had different returns, or another mean than before.
+
+    Where a threshold says what is wanted, the first in which the best episode was some of the way ahead of the usual ones at the start:
+    what moving about costs differs too, and leads nowhere.
+    """
+    if threshold is not None and best is not None and threshold > returns.values[0]:
+        ahead = np.flatnonzero(best.values > returns.values[0] + LITTLE * (threshold - returns.values[0]))
+        return int(best.steps[ahead[0]]) if len(ahead) else None
     tolerance = 1e-6 * max(float(np.abs(returns.values).max()), 1.0)
     moved = np.flatnonzero(np.abs(returns.values - returns.values[0]) > tolerance)
     places = [int(returns.steps[moved[0]])] if len(moved) else []
@@ -133,6 +155,14 @@ def _decide(histories: Sequence[History], meetings: Sequence[Meeting]) -> tuple[
         return "NOT", "the return rises and no episode succeeds: the reward pays for something else than success"
     # Seeds that met it may have learned: what holds back those that have not is asked of them alone.
     failed = [meeting for meeting, solved in paired if meeting.what is not None and not solved]
+    late = [meeting for meeting in failed if meeting.first is None or meeting.first > LATE * max(meeting.env_steps, 1)]
+    lost = [meeting for meeting in late if meeting.thrown_away]
+    if late and len(lost) * 2 > len(late) and len(late) * 2 > len(failed):
+        worst = max(meeting.thrown_away for meeting in lost)
+        return "NOT ASSESSABLE", (
+            f"{what} was not met, but an update changed the policy by a KL divergence of {worst:.2g} before it could look around: "
+            "mend the size of its steps first"
+        )
     if len(never) * 2 > len(failed):
         few = [meeting for meeting in never if meeting.episodes is None or meeting.episodes < FEWEST_EPISODES]
         if few:

@@ -25,6 +25,7 @@ NAMED = (
     "DeepSea-v0",
     "Delivery-v0",
     "DoorKey-v0",
+    "MultiRoom-v0",
     "Maze-v0",
     "SparseMountainCar-v0",
     "Hopper-v5",

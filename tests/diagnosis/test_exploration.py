@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rlclinic.diagnosis import exploration
-from rlclinic.diagnosis.exploration import RETURN, RETURN_STD, SUCCESS
+from rlclinic.diagnosis.exploration import BEST, KL, RETURN, RETURN_STD, SUCCESS
 from rlclinic.runs.history import History, Series
 from rlclinic.serve.cli.app import app
 
@@ -20,7 +20,7 @@ STEPS = np.linspace(1_000, 40_000, 40)
 
 def history(settings: dict[str, Any] | None = None, episodes: float = 400, **series: Any) -> History:
     """A run of 40 rows; a number stands for a series of it."""
-    names = {"success": SUCCESS, "returns": RETURN, "deviation": RETURN_STD, "new_states": "train/bonus/new_states"}
+    names = {"success": SUCCESS, "returns": RETURN, "deviation": RETURN_STD, "best": BEST, "kl": KL, "new_states": "train/bonus/new_states"}
     made = {names[key]: Series(STEPS, np.broadcast_to(np.asarray(value, float), STEPS.shape), key) for key, value in series.items()}
     made["total_episodes"] = Series(STEPS, np.linspace(1, episodes, 40), "total_episodes")
     return History("r", "rlclinic", env_id="Own-v0", algo="ppo", env_steps=40_000, settings=settings or {}, series=made)
@@ -37,6 +37,8 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("all returns equal, no success flag", {"returns": -200, "deviation": 0}, "BOTTLENECK"),
     ("returns that differ from the start", {"returns": np.linspace(10, 12, 40), "deviation": 4}, "NOT"),
     ("a return that rises without success", {"success": 0, "returns": np.linspace(0, 50, 40), "deviation": 1}, "NOT"),
+    ("a policy that the first updates threw away", {"success": 0, "returns": 0, "kl": step_at(0.1, 40.0, 0.0)}, "NOT ASSESSABLE"),
+    ("a policy that was thrown away after it had looked around", {"success": 0, "returns": 0, "kl": step_at(0.8, 0.01, 40)}, "BOTTLENECK"),
     ("too few episodes", {"success": 0, "returns": 0, "episodes": 20}, "NOT ASSESSABLE"),
     ("nothing logged", {"new_states": 3}, "NOT ASSESSABLE"),
 ]
@@ -47,6 +49,25 @@ def test_the_verdict_on(name: str, series: dict[str, Any], verdict: str) -> None
     found = exploration.assess([history(**series)] * 3)
     assert found.verdict == verdict, found.reason
     assert bool(found.prescription) == (verdict == "BOTTLENECK")
+
+
+@pytest.mark.parametrize(
+    ("series", "threshold", "verdict"),
+    [
+        # What moving about costs differs from episode to episode, and nobody ever came nearer to what is wanted.
+        ({"returns": -0.005, "deviation": 0.002, "best": 0.0}, 0.9, "BOTTLENECK"),
+        ({"returns": np.linspace(-0.005, 0.0, 40), "deviation": 0.002, "best": 0.0}, 0.9, "BOTTLENECK"),
+        # Chance does better now and then: there is something to learn from, and it is not learned.
+        ({"returns": 22.0, "deviation": 11.0, "best": 70.0}, 475.0, "NOT"),
+        ({"returns": -1200.0, "deviation": 250.0, "best": -700.0}, -200.0, "NOT"),
+        ({"returns": 0.0, "deviation": 0.0, "best": step_at(0.8, 0.0, 1.0)}, 0.9, "BOTTLENECK"),
+    ],
+)
+def test_without_a_success_flag_the_threshold_says_what_would_be_worth_meeting(
+    series: dict[str, Any], threshold: float, verdict: str
+) -> None:
+    found = exploration.assess([replace(history(**series), threshold=threshold)] * 3)
+    assert found.verdict == verdict, found.reason
 
 
 def test_never_having_met_it_in_n_episodes_bounds_its_chance_by_three_over_n() -> None:

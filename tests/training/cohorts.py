@@ -71,7 +71,7 @@ REPLAY: dict[str, dict[str, Any]] = {
 """Algorithms that learn from a replay; it is overwritten once in a run."""
 TABLES: dict[str, dict[str, Any]] = {
     "q_learning": {"name": "q_learning"},
-    "q_learning with ucb": {"name": "q_learning", "exploration": "ucb", "initial_value": 1.0},
+    "q_learning with ucb": {"name": "q_learning", "exploration": "ucb", "initial_value": 1.0, "train_freq": 4},
 }
 """Algorithms that keep a table instead of a network; the replay is the step that has just been taken."""
 TASKS: dict[str, tuple[dict[str, Any], Callable[..., Any] | None]] = {

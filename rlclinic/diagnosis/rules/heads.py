@@ -128,4 +128,6 @@ def priors_outweigh_the_reward(case: Case) -> Iterator[Finding]:
     scale = case.real("algo.prior_scale") or 1.0
     text = f"heads disagree by {say(late)} at the end ({say(early)} at first), where the threshold is {say(threshold)}"
     fix = change(case, "algo.prior_scale", float(f"{scale * worth / late / 3:.1g}"), "a third of what the task is worth", "> 30 %")
-    yield Finding(strength=strength, text=text, evidence=(evidence(DISAGREEMENT, text, *case.span, late=late, early=early),), remedies=(fix,))
+    yield Finding(
+        strength=strength, text=text, evidence=(evidence(DISAGREEMENT, text, *case.span, late=late, early=early),), remedies=(fix,)
+    )

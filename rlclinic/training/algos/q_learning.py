@@ -1,5 +1,7 @@
 """Tabular Q-learning (Watkins & Dayan 1992): every step moves one cell of a table, with epsilon-greedy, UCB or optimistic exploration.
 
+Several steps at a time are learned from backwards (arXiv:1805.12375).
+
 The table lies where other algorithms have weights: a linear net without hidden layers whose inputs are one-hot states, [2 A, S].
 Its first A rows are values, the others count how often each action was taken in a state.
 """
@@ -99,6 +101,17 @@ def q_values(config: QLearningConfig, params: Networks, batch: Batch) -> Tensor:
 
 @torch.no_grad()
 def update(
+    plan: "Plan", learner: "Learner", batch: Batch, hp: Hyperparameters, active: Tensor | None, noise: Tensor | None
+) -> dict[str, Tensor]:
+    """A cycle's steps from the last to the first, each with what those after it have just taught; in place."""
+    parts = [update_cells(plan, learner, step, hp, active, noise) for step in reversed(batch.split(plan.memory.n_envs))]
+    if len(parts) == 1:
+        return parts[0]
+    readings = {name: torch.cat([part[name] for part in reversed(parts)], 1) for name in ("q", "error", "target")}
+    return readings | {"norm": torch.cat([part["norm"] for part in parts], 1).square().sum(1, keepdim=True).sqrt()}
+
+
+def update_cells(
     plan: "Plan", learner: "Learner", batch: Batch, hp: Hyperparameters, active: Tensor | None, noise: Tensor | None
 ) -> dict[str, Tensor]:
     """Q(s, a) += learning_rate * mean(y - Q(s, a)) over the visits of each cell, which are counted; in place."""

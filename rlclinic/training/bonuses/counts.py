@@ -1,6 +1,6 @@
 """How often a state was met: observations as cells of a table, counted in the order in which they were met."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -28,19 +28,28 @@ class Cells:
     high: np.ndarray
     cells: int
     buckets: int
+    made: dict[torch.device, tuple[Tensor, Tensor, Tensor, Tensor]] = field(default_factory=dict, compare=False, repr=False)
+    """What `number` needs of the bounds, by device, made when it is first needed."""
 
     def number(self, obs: Tensor, buckets: int) -> Tensor:
         """The cell of every observation [..., D], [...] int64 below `buckets`."""
         if self.one_hot:
             return obs.argmax(-1)
-        low, high = (torch.as_tensor(bound, device=obs.device) for bound in (self.low, self.high))
-        bounded = torch.isfinite(low) & torch.isfinite(high) & (high > low)
-        share = (obs - low) / (high - low).clamp(min=1e-12)
+        low, width, bounded, salt = self._constants(obs.device)
+        share = (obs - low) / width
         # Without bounds: cells that are narrow near 0 and wider further away.
         place = torch.where(bounded, share * self.cells, torch.asinh(obs) * self.cells / 4).nan_to_num(0.0, 0.0, 0.0)
         place = torch.where(bounded, place.clamp(0, self.cells - 1), place)
-        salt = rng.bits(torch.tensor(_STREAM, device=obs.device), rng.EXPLORATION, torch.arange(obs.shape[-1], device=obs.device))
-        return rng.mix((place.floor().long() * (salt | 1)).sum(-1)) % buckets
+        return rng.mix((place.floor().long() * salt).sum(-1)) % buckets
+
+    def _constants(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Of each component: the lower bound, the width of its range, whether it has both bounds, and what tells it apart in the hash."""
+        if device not in self.made:
+            low, high = (torch.as_tensor(bound, device=device) for bound in (self.low, self.high))
+            bounded = torch.isfinite(low) & torch.isfinite(high) & (high > low)
+            salt = rng.bits(torch.tensor(_STREAM, device=device), rng.EXPLORATION, torch.arange(len(low), device=device))
+            self.made[device] = low, (high - low).clamp(min=1e-12), bounded, salt | 1
+        return self.made[device]
 
 
 def cells_of(env: VecEnv, cells: int, buckets: int) -> Cells:

@@ -51,8 +51,8 @@ def build_critic(obs_size: int) -> Net:
 
 def outputs(nets: Mapping[str, Net], weights: State, name: str, x: Tensor) -> Tensor:
     """A network's outputs [M, B, K] at inputs [M, B, D]."""
-    net = nets[name]
-    return layout.narrow(net.params(weights[name]), q_nets.HEAD, q_nets.layers(net, net.params(weights[name]), x)[-1])
+    net, params = nets[name], nets[name].params(weights[name])
+    return layout.narrow(params, q_nets.HEAD, q_nets.layers(net, params, x)[-1])
 
 
 def as_numbers(action: Tensor, spec: ActionSpec) -> Tensor:
@@ -107,9 +107,9 @@ def learn(
     state = dict(state)
     size = min(BATCH, rows)
     rate = torch.full((len(seed), 1), learning_rate, device=seed.device)
-    place = torch.arange(size, device=seed.device)
-    for step in range(steps):
-        index = rng.bits(seed.view(-1, 1), rng.UPDATE, iteration, stream, step, place) % rows  # [M, size]
+    # Drawn at once for all steps: a hash is fifty small operations, however much it is of.
+    step, place = torch.arange(steps, device=seed.device).view(-1, 1), torch.arange(size, device=seed.device)
+    for index in (rng.bits(seed.view(-1, 1, 1), rng.UPDATE, iteration, stream, step, place) % rows).unbind(1):  # [M, size]
         with torch.enable_grad():
             weights = {name: state[name].detach().requires_grad_() for name in names}
             total = loss({**state, **weights}, index)

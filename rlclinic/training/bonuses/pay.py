@@ -275,7 +275,7 @@ def _estimate_advantages(
     after = "next_obs" if episodic else "following"
     if bonus.table_values:
         buckets, (table, average) = bonus.cells.buckets, (state["values"], state["average_value"])
-        at = bonus.cells.number(steps.obs, buckets)
+        at = _acted_on(bonus, steps, cell)
         # What follows a step is what the next one acted on: only the last are not among those yet.
         led_to = cell if episodic else torch.cat([at[:, 1:], bonus.cells.number(steps.following[:, -1:], buckets)], 1)
         value, next_value = counts.value(table, average, at), counts.value(table, average, led_to)
@@ -294,6 +294,18 @@ def _estimate_advantages(
     rows = wanted.shape[1]
     args = (rows, 4 * curiosity.steps_for(rows), bonus.config.learning_rate, seed, iteration, 1, active)
     return advantage, curiosity.learn(bonus.nets, state, ("critic",), loss, *args)
+
+
+def _acted_on(bonus: Bonus, steps: Steps, cell: Tensor) -> Tensor:
+    """The cells [M, T, N] of what steps acted on: where the step before led to (`cell`), but for first steps and beginnings of episodes."""
+    if steps.valid is not None or cell.is_cuda:
+        return bonus.cells.number(steps.obs, bonus.cells.buckets)
+    at = torch.cat([bonus.cells.number(steps.obs[:, :1], bonus.cells.buckets), cell[:, :-1]], 1)
+    begins = (steps.terminated | steps.truncated)[:, :-1].nonzero(as_tuple=True)
+    if len(begins[0]):
+        member, step, env = begins
+        at[member, step + 1, env] = bonus.cells.number(steps.obs[member, step + 1, env], bonus.cells.buckets)
+    return at
 
 
 def _read(bonus: Bonus, state: State, steps: Steps, visits: Tensor, paid: Tensor, mean: Tensor) -> dict[str, Tensor]:

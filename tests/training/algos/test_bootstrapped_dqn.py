@@ -10,7 +10,6 @@ from torch.nn import functional
 from rlclinic.config import Config
 from rlclinic.training.algos import bootstrapped_dqn
 from rlclinic.training.loops import off_policy
-
 from rlclinic.training.nets.q_nets import HEAD
 from tests.training.cohorts import make_config
 from tests.training.replays import Bench, of_kind

@@ -126,6 +126,41 @@ def test_an_update_by_hand() -> None:
     assert int((values != 0).sum()) == 4
 
 
+def test_several_steps_are_learned_from_backwards() -> None:
+    """A reward at the end of three steps is known at the first of them after one update; forwards it would take three."""
+    made = config(gamma=0.5, learning_rate=1.0, n_envs=1, train_freq=3)
+    plan: Any = assembly.plan_for(made, env := envs.make(made.env, [0], 1))
+    assert (plan.memory.rows, plan.batch_rows, made.cycle_size) == (3, 3, 3)
+    assert env.n_envs == 1
+    state = replay_assembly.fresh_learner(plan, [0], 1)
+    hot = torch.eye(16)
+    batch = Batch(
+        obs=hot[[0, 1, 2]].unsqueeze(0),
+        action=torch.tensor([[[1], [1], [1]]]),
+        reward=torch.tensor([[0.0, 0.0, 8.0]]),
+        discount=torch.tensor([[0.5, 0.5, 0.0]]),
+        next_obs=hot[[1, 2, 3]].unsqueeze(0),
+    )
+    hp = SimpleNamespace(learning_rate=torch.tensor([[1.0]]), gamma=torch.tensor([[0.5]]))
+    found = q_learning.update(plan, state, batch, hp, None, None)
+    values = plan.nets["q"].params(state.nets["q"])[f"{HEAD}.weight"]
+    assert values[0, 1, :3].tolist() == [2.0, 4.0, 8.0]
+    assert values[0, 4 + 1, :3].tolist() == [1.0, 1.0, 1.0]
+    assert found["target"].tolist() == [[2.0, 4.0, 8.0]]  # in the order of time
+
+
+def test_optimism_with_episodes_learned_backwards_finds_a_deep_treasure_and_one_step_at_a_time_does_not_yet() -> None:
+    def treasure(train_freq: int) -> float:
+        made = files.load(
+            "DeepSea-v0:q_learning",
+            [f"algo.train_freq={train_freq}", "run.max_env_steps=800", "env.kwargs.mapping_seed=5"],
+        ).config
+        return float(table(made, (0,))[0][0, 99].max())  # the last cell before it
+
+    assert treasure(10) > 0.9
+    assert treasure(1) < 0.5
+
+
 def test_a_member_beside_others_learns_as_it_does_alone(tmp_path: Path) -> None:
     members = [config(steps=600, learning_rate=rate) for rate in (0.1, 0.9)]
     together = train(tmp_path / "both", members)

@@ -62,6 +62,7 @@ CATALOG: dict[str, Entry] = {
     "Delivery-v0": _own("Delivery-v0", tables.delivery, "size", "farmable"),
     "DoorKey-v0": _own("DoorKey-v0", grids.DoorKey, "size"),
     "Maze-v0": _own("Maze-v0", grids.Maze, "size", "difficulty", "levels", "first_level"),
+    "MultiRoom-v0": _own("MultiRoom-v0", grids.MultiRoom, "rooms", "size"),
     "SparseMountainCar-v0": _own("SparseMountainCar-v0", partial(mountain_car.MountainCar, sparse=True), "goal_velocity"),
     **{probe_id: _probe(probe_id) for probe_id in probes.PROBES},
 }

@@ -1,6 +1,6 @@
-"""Grids that differ in every episode: a room with a locked door, and mazes that grow. Seen from where the agent stands.
+"""Grids that differ in every episode: a room with a locked door, rooms in a row, and mazes that grow. Seen from where the agent stands.
 
-A state is a row of whole numbers [..., S] and holds the layout, so that a step needs no other memory. Both pay 1 at the goal and nothing
+A state is a row of whole numbers [..., S] and holds the layout, so that a step needs no other memory. All pay 1 at the goal and nothing
 before.
 """
 
@@ -13,6 +13,19 @@ from rlclinic.training.envs.native.dynamics import Dynamics
 
 VIEW = 7
 """Cells to a side of what the agent sees."""
+
+
+def _below(number: Tensor, count: Tensor | int) -> Tensor:
+    """A whole number from 0 to count - 1, of one in (0, 1)."""
+    return torch.minimum((number * count).long(), torch.as_tensor(count, device=number.device) - 1)
+
+
+def _look_ahead(device: str) -> tuple[Tensor, Tensor]:
+    """By heading (right, down, left, up): the step ahead, [4, 2], and where each cell of the view ahead lies, [4, 49, 2]."""
+    ahead = torch.tensor([[1, 0], [0, 1], [-1, 0], [0, -1]], device=device)
+    reach, aside = torch.meshgrid(torch.arange(VIEW, device=device), torch.arange(VIEW, device=device) - VIEW // 2, indexing="ij")
+    beside = torch.stack((-ahead[:, 1], ahead[:, 0]), -1)
+    return ahead, (reach.reshape(1, -1, 1) * ahead.unsqueeze(1)) + aside.reshape(1, -1, 1) * beside.unsqueeze(1)
 
 
 class DoorKey(Dynamics):
@@ -31,28 +44,18 @@ class DoorKey(Dynamics):
         self._size = size
         self.obs_shape = (5 * VIEW * VIEW + 1,)
         self.obs_low, self.obs_high = np.zeros(self.obs_shape, np.float32), np.ones(self.obs_shape, np.float32)
-        ahead = torch.tensor([[1, 0], [0, 1], [-1, 0], [0, -1]], device=device)  # heading: right, down, left, up
-        self._ahead = ahead
-        reach, aside = torch.meshgrid(torch.arange(VIEW, device=device), torch.arange(VIEW, device=device) - VIEW // 2, indexing="ij")
-        beside = torch.stack((-ahead[:, 1], ahead[:, 0]), -1)
-        # By heading: where each cell of the view lies, [4, 49, 2].
-        self._view = (reach.reshape(1, -1, 1) * ahead.unsqueeze(1)) + aside.reshape(1, -1, 1) * beside.unsqueeze(1)
+        self._ahead, self._view = _look_ahead(device)
 
     def start(self, uniform: Tensor) -> Tensor:
         inside = self._size - 2
         draw = uniform.unbind(-1)
-
-        def below(number: Tensor, count: Tensor | int) -> Tensor:
-            """A whole number from 0 to count - 1, of one in (0, 1)."""
-            return torch.minimum((number * count).long(), torch.as_tensor(count, device=number.device) - 1)
-
-        wall = 2 + below(draw[0], inside - 2)
-        door = 1 + below(draw[1], inside)
+        wall = 2 + _below(draw[0], inside - 2)
+        door = 1 + _below(draw[1], inside)
         # The left room has (wall - 1) x inside cells: agent and key in two different ones.
         cells = (wall - 1) * inside
-        agent = below(draw[2], cells)
-        key = (agent + 1 + below(draw[3], cells - 1)) % cells
-        heading = below(draw[4], 4)
+        agent = _below(draw[2], cells)
+        key = (agent + 1 + _below(draw[3], cells - 1)) % cells
+        heading = _below(draw[4], 4)
         zero = torch.zeros_like(wall)
         place = [1 + agent // inside, 1 + agent % inside, heading, 1 + key // inside, 1 + key % inside]
         return torch.stack([*place, zero, wall, door, zero], -1)
@@ -95,6 +98,72 @@ class DoorKey(Dynamics):
 
     def _at_goal(self, state: Tensor) -> Tensor:
         return (state[..., 0] == self._size - 2) & (state[..., 1] == self._size - 2)
+
+    def success(self, state: Tensor) -> Tensor:
+        return self._at_goal(state).float()
+
+
+class MultiRoom(Dynamics):
+    """Rooms in a row, a closed door between each and the next: walk from the first to the goal in the last (after MiniGrid's MultiRoom).
+
+    Rooms are `size` x `size` cells inside. Doors lie at other places in every episode and stay open once they are. Actions: turn left,
+    turn right, forward, open. The view is 7 x 7 cells ahead of the agent: walls, closed doors, open doors and goal; walls hide nothing.
+
+    State [x, y, heading, goal's x, goal's y, how many doors are open, a door's y for each wall]. A door is opened from the room before it,
+    so those that are open are the first ones.
+    """
+
+    action = ActionSpec("discrete", (4,))
+
+    def __init__(self, device: str = "cpu", rooms: int = 4, size: int = 4) -> None:
+        if not 2 <= rooms <= 10:
+            raise ValueError(f"rooms={rooms} is not between 2 and 10")
+        if not 2 <= size <= 10:
+            raise ValueError(f"size={size} is not between 2 and 10")
+        self._rooms, self._size, self.noise = rooms, size, rooms + 4
+        self.obs_shape = (4 * VIEW * VIEW,)
+        self.obs_low, self.obs_high = np.zeros(self.obs_shape, np.float32), np.ones(self.obs_shape, np.float32)
+        self._ahead, self._view = _look_ahead(device)
+
+    def start(self, uniform: Tensor) -> Tensor:
+        draw, size = uniform.unbind(-1), self._size
+        doors = [1 + _below(each, size) for each in draw[5:]]
+        goal_x = (self._rooms - 1) * (size + 1) + 1 + _below(draw[3], size)
+        place = [1 + _below(draw[0], size), 1 + _below(draw[1], size), _below(draw[2], 4), goal_x, 1 + _below(draw[4], size)]
+        return torch.stack([*place, torch.zeros_like(goal_x), *doors], -1)
+
+    def _look(self, state: Tensor, column: Tensor, row: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Which cells [..., K] are walls, closed doors and open doors."""
+        width = self._size + 1
+        outside = (column <= 0) | (row <= 0) | (row >= width) | (column >= self._rooms * width)
+        number = torch.div(column, width, rounding_mode="floor") - 1  # of the wall that a column may be
+        between = (column % width == 0) & ~outside
+        doors = state[..., 6:].gather(-1, number.clamp(0, self._rooms - 2))
+        door = between & (row == doors)
+        is_open = number < state[..., 5:6]
+        return outside | (between & ~door), door & ~is_open, door & is_open
+
+    def observe(self, state: Tensor) -> Tensor:
+        offset = self._view[state[..., 2]]
+        column, row = state[..., 0:1] + offset[..., 0], state[..., 1:2] + offset[..., 1]
+        goal = (column == state[..., 3:4]) & (row == state[..., 4:5])
+        return torch.stack((*self._look(state, column, row), goal), -2).flatten(-2).float()
+
+    def advance(self, state: Tensor, action: Tensor, chance: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        x, y, heading = state[..., 0], state[..., 1], state[..., 2]
+        step = self._ahead[heading]
+        front_x, front_y = x + step[..., 0], y + step[..., 1]
+        wall, closed, _ = (each.squeeze(-1) for each in self._look(state, front_x.unsqueeze(-1), front_y.unsqueeze(-1)))
+        moves = (action == 2) & ~wall & ~closed
+        x, y = torch.where(moves, front_x, x), torch.where(moves, front_y, y)
+        heading = (heading + (action == 1).long() - (action == 0).long()) % 4
+        is_open = state[..., 5] + ((action == 3) & closed).long()
+        after = torch.cat((torch.stack((x, y, heading), -1), state[..., 3:5], is_open.unsqueeze(-1), state[..., 6:]), -1)
+        reached = self._at_goal(after)
+        return after, reached.float(), reached
+
+    def _at_goal(self, state: Tensor) -> Tensor:
+        return (state[..., :2] == state[..., 3:5]).all(-1)
 
     def success(self, state: Tensor) -> Tensor:
         return self._at_goal(state).float()

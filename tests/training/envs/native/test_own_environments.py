@@ -1,4 +1,4 @@
-"""DeepSea, Delivery, DoorKey, Maze and SparseMountainCar: what can be done in them, and that Gymnasium's interface steps the same."""
+"""DeepSea, Delivery, DoorKey, MultiRoom, Maze and SparseMountainCar: what can be done in them; Gymnasium's interface steps the same."""
 
 from typing import Any
 
@@ -80,6 +80,56 @@ def test_a_door_opens_for_the_key_alone() -> None:
     assert room.observe(with_key)[-1] == 1
 
 
+@pytest.mark.parametrize(("rooms", "size"), [(2, 2), (4, 4), (6, 3)])
+def test_the_way_through_rooms_in_a_row_leads_through_every_door(rooms: int, size: int) -> None:
+    """Walk it by hand: to a door's row, to the door, open it, through it; without opening nobody leaves a room."""
+    world = grids.MultiRoom(rooms=rooms, size=size)
+    right, down, left, up = range(4)
+    for first in starts(world, 30):
+        state, paid = first, 0.0
+
+        def act(state: torch.Tensor, action: int) -> tuple[torch.Tensor, float]:
+            after, reward, reached = world.advance(state.unsqueeze(0), torch.tensor([action]), None)
+            assert bool(reached) == bool(reward)
+            return after[0], float(reward)
+
+        def face(state: torch.Tensor, heading: int) -> torch.Tensor:
+            while int(state[2]) != heading:
+                state, _ = act(state, 1)
+            return state
+
+        def go(state: torch.Tensor, x: int, y: int) -> tuple[torch.Tensor, float]:
+            paid = 0.0
+            for axis, wanted, ways in ((1, y, (down, up)), (0, x, (right, left))):
+                while int(state[axis]) != wanted and not paid:
+                    before = state.clone()
+                    state, paid = act(face(state, ways[int(state[axis]) > wanted]), 2)
+                    assert not torch.equal(state[:2], before[:2])
+            return state, paid
+
+        for wall in range(rooms - 1):
+            door = int(first[6 + wall])
+            state, paid = go(state, (wall + 1) * (size + 1) - 1, door)
+            state = face(state, right)
+            assert torch.equal(act(state, 2)[0], state)  # it is closed
+            seen = world.observe(state).view(4, 7, 7)
+            assert seen[1, 1, 3] == 1
+            state, _ = act(state, 3)
+            assert int(state[5]) == wall + 1
+            assert world.observe(state).view(4, 7, 7)[2, 1, 3] == 1
+            state, _ = act(act(state, 2)[0], 2)
+            assert int(state[0]) == (wall + 1) * (size + 1) + 1
+        state, paid = go(state, int(first[3]), int(first[4]))
+        assert paid == 1.0 or bool(world.success(state))
+
+
+def test_chance_alone_hardly_crosses_four_rooms() -> None:
+    env = envs.make(EnvConfig(id="MultiRoom-v0"), [0], 200)
+    generator = torch.Generator().manual_seed(0)
+    met = sum(float(env.step(torch.randint(0, 4, (1, 200), generator=generator)).terminated.sum()) for _ in range(240))
+    assert met <= 2
+
+
 def reachable(maze: grids.Maze, state: torch.Tensor) -> dict[tuple[int, int], int]:
     """Every cell that can be walked to, and in how many steps."""
     here = (int(state[0]), int(state[1]))
@@ -143,7 +193,13 @@ def test_gymnasiums_interface_steps_the_same_environment(env_id: str) -> None:
 
 @pytest.mark.parametrize(
     ("env_id", "kwargs"),
-    [("DeepSea-v0", {"size": 1}), ("Maze-v0", {"size": 6}), ("Maze-v0", {"difficulty": 2}), ("DoorKey-v0", {"size": 3})],
+    [
+        ("DeepSea-v0", {"size": 1}),
+        ("Maze-v0", {"size": 6}),
+        ("Maze-v0", {"difficulty": 2}),
+        ("DoorKey-v0", {"size": 3}),
+        ("MultiRoom-v0", {"rooms": 1}),
+    ],
 )
 def test_a_size_that_makes_no_environment_is_refused_with_its_bounds(env_id: str, kwargs: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"not (an odd number )?between"):
