@@ -3,7 +3,7 @@
 Rank 0 starts the others on its own machine, with the variables that torchrun gives (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR,
 MASTER_PORT). Where these are set already, torchrun or another launcher has started all of them, on any machines:
 
-    torchrun --nproc-per-node 2 -m rlclinic.training runs/RUN
+    torchrun --standalone --nproc-per-node 2 -m rlclinic.training runs/RUN
 
 Gradients and rollouts go through gloo on CPUs and nccl on GPUs, one message for each purpose. What rank 0 announces is JSON.
 """
