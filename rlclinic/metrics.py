@@ -200,6 +200,30 @@ _ACTORS = _table("train/sentinel/", "the row's last rollout, where actors collec
     "actor_ess": Band(0.0, 1.0, "definition"),
 })  # fmt: skip
 
+_RANKS = _table("train/sentinel/", "about 40 times in a run that several ranks train (run.data_parallel)", """
+    ranks_differ | ranks | Ranks whose weights have another hash than rank 0's: they train another run.
+    ranks_normalizers_differ | ranks | Ranks whose running statistics of observations and rewards have another hash.
+    ranks_gradient_error | share | How far the gradient of all ranks is off that of one process, on the same minibatch.
+    ranks_copies | share | Environments of two ranks that took the same steps, beyond what environments of one rank do.
+    ranks_foreign_actions | share | Actions that were drawn with other random numbers than those of their own environment.
+    ranks_rows_min | rows | The smallest share of a minibatch that a rank had. | mean since the row before
+    ranks_rows_max | rows | The largest one: another number is an uneven share. | mean since the row before
+""", {
+    "ranks_differ": Band(0.0, 0.0, "definition"),
+    "ranks_normalizers_differ": Band(0.0, 0.0, "definition"),
+    "ranks_gradient_error": Band(0.0, 1e-3, "definition", "sums are taken in another order, and no more"),
+    "ranks_foreign_actions": Band(0.0, 0.0, "definition"),
+    "ranks_copies": Band(0.0, 0.3, "definition", "environments or policies with some chance in them"),
+})  # fmt: skip
+
+_RANK_TIMES = _table("time/", "since the row before, in a run that several ranks train (run.data_parallel)", """
+    exchange | s | Rank 0's time in collectives: messages, and waiting for slower ranks.
+    ranks_communicate | s | Messages alone: what the rank that comes last still waits.
+    ranks_idle | s | What a rank waits for slower ones, in the mean.
+    ranks_slowest | rank | The rank that worked longest.
+    ranks_slowest_ratio | - | How many times as long as the others in the mean.
+""")  # fmt: skip
+
 _RANDOM = _table("train/sentinel/", "20 episodes (Gymnasium's envs: as many as an evaluation has) before training; equal in all rows", """
     random_return | return | What a uniformly random policy gets from the evaluation starts: below it is worse than nothing learned.
     random_return_std | return | Standard deviation of those returns over episodes.
@@ -448,7 +472,22 @@ _SEEN = (
     *(_COUNTERS, _ROLL, _LOSSES, _METRICS, _GRADIENTS, _REPLAY_SEEN, _OFFLINE_SEEN, _VALIDATION, _TIME, _HYPERPARAMETERS, _REPLAY_NUMBERS),
     _IMITATION,
 )
-_TESTIFIED = (_SENTINELS, _ACTORS, _COSTLY, _REPLAY, _OFFLINE, _FINGERPRINTS, _RANDOM, _ENVIRONMENT, _BONUS, _ADVERSARY, _COST, _CURRICULUM)
+_TESTIFIED = (
+    _SENTINELS,
+    _ACTORS,
+    _RANKS,
+    _RANK_TIMES,
+    _COSTLY,
+    _REPLAY,
+    _OFFLINE,
+    _FINGERPRINTS,
+    _RANDOM,
+    _ENVIRONMENT,
+    _BONUS,
+    _ADVERSARY,
+    _COST,
+    _CURRICULUM,
+)
 METRICS: Final[dict[str, Metric]] = {metric.name: metric for part in (*_SEEN, *_TESTIFIED) for metric in part}
 """By canonical name, in the order of a table's columns."""
 

@@ -52,7 +52,9 @@ def train(
     # Imported late: reading runs needs no torch.
     from rlclinic.training.__main__ import train_runs
 
-    train_runs(group.runs, factory=None if env is None or isinstance(env, str) else env, callback=callback)
+    # Other ranks make it by themselves, from its name.
+    by_name = env is None or isinstance(env, str) or (made.run.data_parallel > 1 and _importable(env) is not None)
+    train_runs(group.runs, factory=None if by_name else env, callback=callback)
     return group
 
 

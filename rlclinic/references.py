@@ -345,6 +345,22 @@ _ALL: Final = (
         "https://arxiv.org/abs/1802.09477",
     ),
     Reference(
+        "li2020ddp",
+        "S. Li et al.",
+        2020,
+        "PyTorch Distributed: experiences on accelerating data parallel training",
+        "VLDB",
+        "https://arxiv.org/abs/2006.15704",
+    ),
+    Reference(
+        "hilton2021batch",
+        "J. Hilton, K. Cobbe, J. Schulman",
+        2021,
+        "Batch size-invariance for policy optimization",
+        "NeurIPS 2022",
+        "https://arxiv.org/abs/2110.00641",
+    ),
+    Reference(
         "espeholt2018impala",
         "L. Espeholt et al.",
         2018,

@@ -9,6 +9,7 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SAYS = {
     "train_cartpole.py": "one episode with the policy",
+    "data_parallel.py": "ranks whose weights differ from rank 0's: 0",
     "find_the_fault.py": "policy step too large",
     "own_environment.py": "-s1",
     "watch_and_stop.py": "greedy return over 20 episodes",

@@ -14,6 +14,7 @@ def written_columns() -> set[str]:
     configs += [Config.model_validate(section) for section in sections]
     online = {"env": {"id": "Pendulum-v1"}, "algo": {"name": "rlpd"}, "data": {"path": "somewhere", "then_online": True}}
     configs.append(Config.model_validate(online))
+    configs.append(Config.model_validate({"env": {"id": "CartPole-v1", "n_envs": 2}, "run": {"data_parallel": 2}}))
     # Those of single stages are explained by what they have in common.
     return {column for config in configs for column in rows.columns(config) if "/stage/" not in column}
 

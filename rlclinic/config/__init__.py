@@ -3,6 +3,7 @@
 from rlclinic.config.algorithms import (
     ADVERSARIAL,
     ALGORITHMS,
+    DATA_PARALLEL,
     A2CConfig,
     A3CConfig,
     AIRLConfig,
@@ -48,6 +49,7 @@ from rlclinic.config.tabular import QLearningConfig
 __all__ = [
     "ADVERSARIAL",
     "ALGORITHMS",
+    "DATA_PARALLEL",
     "A2CConfig",
     "A3CConfig",
     "AIRLConfig",

@@ -25,7 +25,15 @@ GRAD_QUANTILES: Final = ("p50", "p95", "max", "clipped")
 VALIDATION: Final = ("ep_rew_mean", "ep_rew_std", "ep_rew_min", "ep_len_mean", "success_rate")
 ACTORS: Final = ("policy_lag", "policy_lag_max", "actor_kl", "actor_ess")
 """Sentinels of runs whose rollouts are collected by actors."""
-RANKS: Final = ("ranks_differ", "ranks_normalizers_differ", "ranks_gradient_error", "ranks_copies", "ranks_rows_min", "ranks_rows_max")
+RANKS: Final = (
+    "ranks_differ",
+    "ranks_normalizers_differ",
+    "ranks_gradient_error",
+    "ranks_copies",
+    "ranks_foreign_actions",
+    "ranks_rows_min",
+    "ranks_rows_max",
+)
 """Sentinels of runs that several ranks train together (see training.parallel.engine)."""
 RANK_TIMES: Final = ("exchange", "ranks_communicate", "ranks_idle", "ranks_slowest", "ranks_slowest_ratio")
 """What their time goes into: rank 0's seconds in collectives; of those, messages; what ranks wait for each other; the slowest rank, and

@@ -18,10 +18,35 @@ from rlclinic.runs.status_file import Status
 from rlclinic.runs.store import Store
 
 PHASES: Final = ("env", "act", "learn", "sentinels", "eval", "write")
+EXCHANGE: Final = "exchange"
+"""The phase in which ranks meet; only where several train a run together."""
+SLOWER, OFTEN = 1.4, 0.85
+"""A rank straggles that works so many times as long as the others, in so many of the rows."""
 STRAGGLES: Final = 0.2
 """Of the time of most others: a process that goes on for so much longer holds all of them up."""
 MUCH: Final = 0.2
 """A share of the time that is worth a word."""
+
+
+class RankTime(ResultPart):
+    """What the ranks of a run that several train together did with their time; shares of their iterations, but for the idle one."""
+
+    ranks: int
+    speedup: float | None
+    """Over one process, whose iteration was measured before the run began; None: it was not."""
+    scaling_efficiency: float | None
+    """The same for each rank: 1 where N ranks are N times as fast."""
+    communication_share: float
+    """Messages."""
+    idle_share: float
+    """Of all ranks' time: waiting for slower ones, and for rank 0 while it evaluates, looks after itself and writes."""
+    slowest_rank: int
+    slowest_ratio: float
+    """How many times as long as the others it works, in the median."""
+    straggles: bool
+    """The same rank is slower in nearly every row."""
+    one_more_rank_saves: float
+    """The share of the time that another rank would save, if work is shared out evenly and messages grow as those of a ring."""
 
 
 class ProcessTime(ResultPart):
@@ -36,6 +61,8 @@ class ProcessTime(ResultPart):
     """Shares of its time by what it did: env, act, learn, sentinels, eval, write; other is what none of them accounts for."""
     straggles: bool
     """It went on for long after most others had ended."""
+    ranks: RankTime | None = None
+    """Where several ranks train its runs together (run.data_parallel)."""
 
 
 class EfficiencyReport(Result):
@@ -54,11 +81,11 @@ class EfficiencyReport(Result):
     places: int
     """Processes that trained at the same time, at most."""
     process_seconds: float
-    """Of all processes together."""
+    """Of all processes together, ranks too."""
     phases: dict[str, float]
     """Shares of that by what was done."""
     communication_share: float
-    """Writing rows, status and checkpoints: all that processes tell others. They exchange no gradients."""
+    """Writing rows, status and checkpoints, and what ranks exchange, with the time that they wait for each other there."""
     idle_share: float
     """Of the places, over the whole time: a place is idle once nothing is left for it to train."""
     processes: list[ProcessTime]
@@ -108,10 +135,13 @@ def report_efficiency(target: str = "@last", runs_dir: Path = Path("runs")) -> E
             seconds=span.ended - span.began,
             phases=_share(span.phases, span.ended - span.began),
             straggles=place in late,
+            ranks=_measure_ranks(members[0], span.phases),
         )
         for place, (members, span) in enumerate(processes)
     ]
-    phases = _share({name: sum(span.phases[name] for _, span in processes) for name in PHASES}, total)
+    names = dict.fromkeys(name for _, span in processes for name in span.phases)
+    phases = _share({name: sum(span.phases.get(name, 0.0) for _, span in processes) for name in names}, total)
+    spent = sum(one.seconds * (one.ranks.ranks if one.ranks is not None else 1) for one in listed)
     solved = sum(status.threshold_reached_at is not None for status in statuses.values())
     steps = sum(status.used_env_steps for status in statuses.values())
     lengths = [span.ended - span.began for _, span in processes]
@@ -125,14 +155,14 @@ def report_efficiency(target: str = "@last", runs_dir: Path = Path("runs")) -> E
         resumes=sum(status.resumes for status in statuses.values()),
         wall_seconds=wall,
         places=places,
-        process_seconds=total,
+        process_seconds=spent,
         phases=phases,
-        communication_share=phases["write"],
+        communication_share=phases["write"] + phases.get(EXCHANGE, 0.0),
         idle_share=max(0.0, 1.0 - total / (places * wall)) if wall > 0 else 0.0,
         processes=listed,
         solved=solved,
         env_steps=steps,
-        process_seconds_per_solved_run=total / solved if solved else None,
+        process_seconds_per_solved_run=spent / solved if solved else None,
         env_steps_per_solved_run=steps / solved if solved else None,
         with_one_more_place_seconds=faster,
         findings=[],
@@ -145,13 +175,45 @@ def _measure(run: Run, status: Status) -> Span | None:
     table = run.metrics
     if not len(table) or "time" not in table:
         return None
-    seconds = {name: np.nan_to_num(table[f"time/{name}"]) if f"time/{name}" in table else np.zeros(len(table)) for name in PHASES}
+    names = (*PHASES, EXCHANGE) if f"time/{EXCHANGE}" in table else PHASES
+    seconds = {name: np.nan_to_num(table[f"time/{name}"]) if f"time/{name}" in table else np.zeros(len(table)) for name in names}
     first, last = float(table["time"][0]), float(table["time"][-1])
     # A row stands for the time before it.
     began = first - float(sum(column[0] for column in seconds.values()))
     if status.started is not None and status.started < began:
         began = status.started
     return Span(began, max(last, began), {name: float(column.sum()) for name, column in seconds.items()})
+
+
+def _measure_ranks(run: Run, phases: dict[str, float]) -> RankTime | None:
+    """What a run's ranks did with their time, by its rows; None for one process."""
+    table, ranks = run.metrics, run.config.run.data_parallel
+    if EXCHANGE not in phases or ranks == 1:
+        return None
+    columns = {name: np.nan_to_num(table[f"time/ranks_{name}"]) for name in ("communicate", "idle", "slowest", "slowest_ratio")}
+    iterations = phases["env"] + phases["act"] + phases["learn"] + phases[EXCHANGE]
+    messages, waiting = float(columns["communicate"].sum()), float(columns["idle"].sum())
+    alone = phases["sentinels"] + phases["eval"] + phases["write"]  # rank 0's, while the others wait
+    whole = max(iterations + alone, 1e-9)
+    number, count = np.unique(columns["slowest"].round(), return_counts=True)
+    ratio = float(np.median(columns["slowest_ratio"]))
+    engine = run.record.get("engine") or {}
+    before = engine.get("alone_seconds")
+    speedup = None if before is None else float(before) * float(table["epoch"][-1]) / max(iterations, 1e-9)
+    work = max(iterations - messages - waiting, 0.0)
+    # A ring passes 2 (N - 1) / N of the buffer.
+    more = work * ranks / (ranks + 1) + messages * ranks**2 / (ranks**2 - 1) + waiting + alone
+    return RankTime(
+        ranks=ranks,
+        speedup=speedup,
+        scaling_efficiency=None if speedup is None else speedup / ranks,
+        communication_share=messages / max(iterations, 1e-9),
+        idle_share=(waiting + alone * (ranks - 1) / ranks) / whole,
+        slowest_rank=int(number[count.argmax()]),
+        slowest_ratio=ratio,
+        straggles=ratio >= SLOWER and float(count.max() / count.sum()) >= OFTEN,
+        one_more_rank_saves=1.0 - more / whole,
+    )
 
 
 def _find_processes(measured: Sequence[tuple[Run, Span]], statuses: dict[str, Status]) -> list[tuple[list[Run], Span]]:
@@ -222,13 +284,15 @@ def _find(report: EfficiencyReport) -> list[str]:
         found.append(
             (report.idle_share, f"{percent(report.idle_share)} of the places had nothing to train: fewer places cost the same time")
         )
-    if report.communication_share > MUCH:
+    if report.phases["write"] > MUCH:
         found.append(
             (
-                report.communication_share,
-                f"{percent(report.communication_share)} went into writing: a slow disk, or rows and checkpoints too often",
+                report.phases["write"],
+                f"{percent(report.phases['write'])} went into writing: a slow disk, or rows and checkpoints too often",
             )
         )
+    for one in report.processes:
+        found += _find_in_ranks(one)
     if (eval_share := report.phases["eval"]) > MUCH:
         found.append(
             (eval_share, f"{percent(eval_share)} went into evaluations: run.eval_every_env_steps and run.eval_episodes decide about it")
@@ -246,3 +310,26 @@ def _find(report: EfficiencyReport) -> list[str]:
     if report.waited_seconds is not None and report.waited_seconds > report.wall_seconds:
         found.append((1.0, f"it waited {duration(report.waited_seconds)} in the queue, longer than it trained: another worker helps more"))
     return [text for _, text in sorted(found, key=lambda item: -item[0])]
+
+
+def _find_in_ranks(process: ProcessTime) -> list[tuple[float, str]]:
+    """What is worth a word about the ranks of a process."""
+    ranks, run = process.ranks, process.runs[0]
+    if ranks is None:
+        return []
+    found = []
+    if ranks.speedup is not None and ranks.scaling_efficiency is not None and ranks.scaling_efficiency < 0.6:
+        faster = f"{ranks.ranks} ranks were {ranks.speedup:.2f}x as fast as one process"
+        found.append((1.0 - ranks.scaling_efficiency, f"{run}: {faster}: {'fewer' if ranks.speedup > 1 else 'no'} ranks cost less"))
+    if ranks.straggles:
+        slow = f"rank {ranks.slowest_rank} works {ranks.slowest_ratio:.1f} times as long as the others"
+        found.append((1.0 - 1.0 / ranks.slowest_ratio, f"{run}: {slow}, and all wait for it"))
+    if ranks.communication_share > MUCH:
+        share = percent(ranks.communication_share)
+        found.append(
+            (ranks.communication_share, f"{run}: {share} of iterations were messages between ranks: larger minibatches send fewer")
+        )
+    if ranks.idle_share > MUCH:
+        share = percent(ranks.idle_share)
+        found.append((ranks.idle_share, f"{run}: ranks were idle {share} of the time: waiting for the slowest, or for rank 0 to evaluate"))
+    return found

@@ -1,15 +1,17 @@
 """What `train` is going to do: configs, seeds, parents and cores, all checked before anything is created."""
 
 import importlib.util
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from rlclinic import datasets, trust
 from rlclinic.actions import Action, Argument
-from rlclinic.config import ADVERSARIAL, Config, files
+from rlclinic.config import ADVERSARIAL, Config, OnPolicyConfig, files
 from rlclinic.config.corrections import refusal
 from rlclinic.config.overrides import TYPED, set_values
+from rlclinic.config.schedule import Schedule
 from rlclinic.errors import NotFound, RunBusy, UsageError
 from rlclinic.ops.train.machine import check_engine, idle_cores, usable_cores
 from rlclinic.ops.train.requests import TrainRequest
@@ -173,13 +175,54 @@ def flag_changes(request: TrainRequest) -> list[str]:
         "run.device": request.device,
         "run.engine": request.engine or engine_on(request.device, request.changes),
         "run.threads": request.threads,
-        "run.data_parallel": request.data_parallel,
-        "run.shard_optimizer": "true" if request.shard_optimizer else None,
-        "run.allow_slower": "true" if request.force else None,
+        **({} if request.scale_batch else _ranks_of(request)),
         "run.tensorboard": "true" if request.tensorboard else None,
         "run.save_replay": None if request.save_replay else "false",
     }
     return [*request.changes, *(f"{key}={value}" for key, value in flags.items() if value is not None)]
+
+
+def _ranks_of(request: TrainRequest) -> dict[str, Any]:
+    """Settings of training with several ranks."""
+    return {
+        "run.data_parallel": request.data_parallel,
+        "run.shard_optimizer": "true" if request.shard_optimizer else None,
+        "run.allow_slower": "true" if request.force else None,
+    }
+
+
+def _scale_batch(request: TrainRequest, config: Config) -> tuple[Config, list[str]]:
+    """N times the environments and minibatches for N ranks, and a learning rate to match; also what was changed, in words.
+
+    The learning rate grows with the root of the batch for rules that divide by the root of squared gradients, and with the batch for SGD.
+    """
+    if not request.scale_batch:
+        return config, []
+    ranks = request.data_parallel or config.run.data_parallel
+    if ranks == 1 or not isinstance(config.algo, OnPolicyConfig):
+        raise UsageError(
+            Argument("scale_batch"),
+            " takes N times the environments for N ranks, and there is one.\n  Nothing would change.\n  Type: ",
+            Action("train", request.ref or "CartPole-v1:ppo", data_parallel=2, scale_batch=True),
+        )
+    factor = ranks if config.algo.optimizer == "sgd" else ranks**0.5
+    changes = {"env.n_envs": str(config.env.n_envs * ranks)}
+    if (size := getattr(config.algo, "batch_size", 1)) > 1:
+        changes["algo.batch_size"] = str(int(size) * ranks)
+    for name in ("learning_rate", "value_lr"):
+        if (rate := getattr(config.algo, name)) is not None:
+            changes[f"algo.{name}"] = json.dumps(rate * factor if isinstance(rate, float | int) else _scale_schedule(rate, factor))
+    own = {key: str(value) for key, value in _ranks_of(request).items() if value is not None}
+    made = set_values(config, [f"{key}={value}" for key, value in {**changes, **own}.items()])
+    return made, [f"batch scaled for {ranks} ranks: " + ", ".join(f"{key}={value}" for key, value in changes.items())]
+
+
+def _scale_schedule(rate: Schedule, factor: float) -> dict[str, Any]:
+    """A schedule whose values are so many times as large, at the same times."""
+    given = rate.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    scaled = {name: given[name] * factor for name in ("start", "end", "min", "max") if name in given}
+    points = {"points": [[at, value * factor] for at, value in rate.points]} if rate.points else {}
+    return {**given, **scaled, **points}
 
 
 def _budget_of(queries: str | None) -> dict[str, int]:
@@ -271,6 +314,8 @@ def _plan_fresh(request: TrainRequest, store: Store) -> TrainPlan:
         loaded = files.load(request.ref, flag_changes(request))
         trust.approve(*trust.names_in(loaded.config.env), *_code_of(getattr(loaded.config.algo, "expert", "")))
         config, origins, notes = loaded.config, dict(loaded.origins), list(loaded.notes)
+    loaded_config, (config, scaled) = config, _scale_batch(request, config)
+    origins, notes = {**origins, **(_changed(loaded_config, config) if scaled else {})}, [*notes, *scaled]
     if config.env.frames_per_step is not None:
         games = frames(config.run.max_env_steps, config.env.frames_per_step)
         notes.append(f"one env step is {plural(config.env.frames_per_step, 'frame')}: {count(config.run.max_env_steps)} env steps{games}")
@@ -281,11 +326,13 @@ def _plan_fresh(request: TrainRequest, store: Store) -> TrainPlan:
 def _plan_repeat(request: TrainRequest, store: Store, source: Run | Group) -> TrainPlan:
     """A new group with the config of an old one, on the same seeds unless told otherwise."""
     runs = source.runs if isinstance(source, Group) else [source]
-    config = _change(source.config, flag_changes(request))
-    notes = _check_code(source, source.config, config, "this trains in another environment than {} did: returns may differ for that alone")
+    config, scaled = _scale_batch(request, _change(source.config, flag_changes(request)))
+    notes = scaled + _check_code(
+        source, source.config, config, "this trains in another environment than {} did: returns may differ for that alone"
+    )
     origins = {**(runs[0].record.get("origins") or {}), **_changed(source.config, config)}
     plan = _with_start(request, store, _with_seeds(config, _seeds(request, [run.seed for run in runs])), origins)
-    return replace(plan, repeats=source.id, notes=[*plan.notes, *notes], unseen_code=bool(notes))
+    return replace(plan, repeats=source.id, notes=[*plan.notes, *notes], unseen_code=len(notes) > len(scaled))
 
 
 def _with_start(request: TrainRequest, store: Store, configs: list[Config], origins: dict[str, str]) -> TrainPlan:
@@ -358,6 +405,13 @@ def _plan_resume(request: TrainRequest, store: Store) -> TrainPlan:
             Action("diagnose", request.resume),
             "\n  Train with its settings: ",
             Action("train", request.resume),
+        )
+    ranks = runs[0].config.run.data_parallel if runs else 1
+    if request.data_parallel not in (None, ranks) or request.scale_batch:
+        raise UsageError(
+            f"{request.resume} was begun with {plural(ranks, 'rank')}, and goes on with as many: sums in another order are another run.\n"
+            "  With another number, fork it: ",
+            Action("train", f"{request.resume}@last", data_parallel=request.data_parallel),
         )
     if busy := [run.id for run in runs if run.status.state == "running"]:
         raise RunBusy(

@@ -71,6 +71,7 @@ def testify(env: SpreadEnv, learner: Learner, rollout: Rollout, *, costly: bool)
             found[name] = torch.stack([one[of] != said[0][of] for one in said]).sum(0).double()
         found["ranks_gradient_error"] = said[0]["gradient_error"]
         found["ranks_copies"] = find_copies(rollout, env.part)
+        found["ranks_foreign_actions"] = env.part.find_foreign_actions().cpu()
     return found
 
 

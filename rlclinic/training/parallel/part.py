@@ -50,7 +50,7 @@ class Part:
         self.busy = self.waited = 0.0
         """Seconds of iterations since the last testimony: of work, and inside of collectives."""
         self._rows: list[int] = []
-        self._last: tuple[Iteration, Hyperparameters] | None = None
+        self._last: tuple[Iteration, Hyperparameters, int] | None = None
         self.failures: dict[int, str] = {}
         """Members whose environment broke, on any rank, and how."""
 
@@ -110,7 +110,7 @@ class Part:
         self.busy += ended - started - exchanged
         self.waited += exchanged
         found = Iteration(learner, rollout, whole, raw, after, readings, last)
-        self._last = found, hp
+        self._last = found, hp, iteration
         return found
 
     def finish(self, found: Iteration, hp: Hyperparameters, mask: Tensor) -> Learner:
@@ -281,7 +281,7 @@ class Part:
         Every rank has the whole rollout, so rank 0 can do alone what all do together.
         """
         assert self._last is not None
-        found, hp = self._last
+        found, hp, _ = self._last
         batch = Batch(*(None if field is None else field[:, : self.plan.batch_rows] for field in found.whole))  # type: ignore[arg-type]
         if self.plan.scales_minibatches:
             batch = batch._replace(advantage=self.plan.standardize(batch.advantage, batch.weight))
@@ -295,6 +295,16 @@ class Part:
             return together.new_zeros(len(together))
         alone, _ = gradients.gradient(self.plan, found.before.flat, batch, hp)
         return (together - alone).norm(dim=1) / alone.norm(dim=1).clamp(min=1e-12)
+
+    def find_foreign_actions(self) -> Tensor:
+        """The share of the last rollout's actions, [M], that were not drawn with the random numbers of their own environment."""
+        assert self._last is not None
+        rollout, iteration, policy = self._last[0].rollout, self._last[2], self.plan.policy.distribution
+        steps, n_envs = rollout.reward.shape[1:]
+        step = torch.arange(steps, device=self.seed.device).view(1, -1, 1) + iteration * steps
+        noise = policy.noise(self.seed, step, torch.arange(n_envs, device=self.seed.device).view(1, 1, -1))
+        other = policy.sample(rollout.dist, noise) != rollout.action
+        return (other if other.dim() == 3 else other.any(-1)).double().mean((1, 2))
 
     def close(self) -> None:
         """Free the environments."""

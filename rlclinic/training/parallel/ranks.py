@@ -3,7 +3,7 @@
 Rank 0 starts the others on its own machine, with the variables that torchrun gives (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR,
 MASTER_PORT). Where these are set already, torchrun or another launcher has started all of them, on any machines:
 
-    torchrun --nproc-per-node 2 -m rlclinic.training runs/RUN
+    torchrun --standalone --nproc-per-node 2 -m rlclinic.training runs/RUN
 
 Gradients and rollouts go through gloo on CPUs and nccl on GPUs, one message for each purpose. What rank 0 announces is JSON.
 """
@@ -78,7 +78,7 @@ class Ranks:
         self.broken = True
         if self.rank == 0:
             self.heart.known.wait(OBITUARY_SECONDS)
-        why = self.heart.reason or f"collective broken: {str(error).strip().splitlines()[0][:200]} ({self.heart.describe_others()})"
+        why = self.heart.reason or f"collective broken: {_shorten(error)} ({self.heart.describe_others()})"
         return RankLost(
             f"{why}.\n  Rank {self.rank} was in collective {self.pulse.sequence} ({name}), and cannot go on without the others.\n"
             "  Everything up to the last checkpoint is intact, and a resume goes on from there with all ranks"
@@ -289,3 +289,9 @@ def _padded(shape: list[int], kind: str) -> int:
 
 def _as_tensor(text: bytes, device: torch.device) -> Tensor:
     return torch.frombuffer(bytearray(text), dtype=torch.uint8).to(device)
+
+
+def _shorten(error: Exception) -> str:
+    """What a transport says, without where in its source it says it, and what it advises."""
+    first = (str(error).strip() or type(error).__name__).splitlines()[0].rpartition("] ")[2] or type(error).__name__
+    return first.partition(". ")[0][:200]

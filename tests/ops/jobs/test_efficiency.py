@@ -112,3 +112,32 @@ def test_the_command_says_it_in_words(tmp_path: Path) -> None:
     assert "1 of 3 runs" in said.output
     told = CliRunner().invoke(app, ["efficiency", "--runs-dir", str(tmp_path), "--json"])
     assert json.loads(told.stdout)["places"] == 3
+
+
+def test_ranks_are_measured_beside_one_process_and_a_straggler_among_them_is_named(tmp_path: Path) -> None:
+    config = files.load("CartPole-v1:ppo_zoo", ["run.max_env_steps=10240", "run.data_parallel=2"]).config
+    run = Store(tmp_path).create_group([config]).runs[0]
+    ranks = {"time/exchange": 0.2, "time/ranks_communicate": 0.05, "time/ranks_idle": 0.1, "time/ranks_slowest": 1.0}
+    columns = [*COLUMNS, "time/sentinels", *ranks, "time/ranks_slowest_ratio"]
+    with RunWriter(run.path, columns) as writer:
+        writer.annotate(engine={"ranks": 2, "alone_seconds": 1.5})
+        for row in range(10):
+            times = {"time": BEGAN + row + 1.1, "total_timesteps": 100 * (row + 1), "epoch": row + 1, "time/sentinels": 0.0}
+            writer.row({**times, **PHASES, **ranks, "time/ranks_slowest_ratio": 1.6})
+        writer.status("finished", 1000)
+    found = efficiency.report_efficiency(run.id, tmp_path)
+    (one,) = found.processes
+    assert one.ranks is not None
+    # An iteration: 0.5 + 0.1 + 0.2 of work and 0.2 in collectives, against 1.5 s of one process.
+    assert one.ranks.speedup == pytest.approx(1.5)
+    assert one.ranks.scaling_efficiency == pytest.approx(0.75)
+    assert one.ranks.communication_share == pytest.approx(0.05)
+    # 0.1 of waiting, and half of the 0.1 that rank 0 writes, in 1.1 s.
+    assert one.ranks.idle_share == pytest.approx(0.15 / 1.1)
+    assert (one.ranks.slowest_rank, one.ranks.straggles) == (1, True)
+    # Work of 0.85 s falls by a third, messages grow by a third.
+    assert one.ranks.one_more_rank_saves == pytest.approx((0.85 / 3 - 0.05 / 3) / 1.1)
+    assert found.process_seconds == pytest.approx(2 * one.seconds)
+    assert any("rank 1 works 1.6 times as long" in text for text in found.findings)
+    shown = CliRunner().invoke(app, ["efficiency", run.id, "--runs-dir", str(tmp_path)]).output
+    assert "1.50x one process" in shown

@@ -6,7 +6,7 @@ from rlclinic.report.document import Block, Heading, Points, Rows, Table
 from rlclinic.report.format import duration, number, percent, plural, short
 
 if TYPE_CHECKING:
-    from rlclinic.ops.jobs.efficiency import EfficiencyReport
+    from rlclinic.ops.jobs.efficiency import EfficiencyReport, RankTime
 
 
 def describe(report: "EfficiencyReport") -> list[Block]:
@@ -18,7 +18,7 @@ def describe(report: "EfficiencyReport") -> list[Block]:
         ("processes", f"{len(report.processes)}, at most {report.places} at a time, {duration(report.process_seconds)} in all"),
         ("spent on", spent or "not recorded"),
         ("idle", f"{percent(report.idle_share)} of the places"),
-        ("told", f"{percent(report.communication_share)} of the time: rows, status and checkpoints"),
+        ("told", f"{percent(report.communication_share)} of the time: rows, status and checkpoints{_exchanged(report)}"),
         ("solved", f"{report.solved} of {report.runs} runs, {short(report.env_steps)} env steps"),
     ]
     if report.process_seconds_per_solved_run is not None:
@@ -31,6 +31,7 @@ def describe(report: "EfficiencyReport") -> list[Block]:
         else f"{duration(more)} instead of {duration(report.wall_seconds)}"
     )
     rows.append(("one more", gain))
+    rows += [("ranks", _describe_ranks(one.ranks)) for one in report.processes if one.ranks is not None]
     table = Table(
         ["runs", ">began", ">took", ">env", ">learn", ">eval", ">write", ">other"],
         [
@@ -45,3 +46,19 @@ def describe(report: "EfficiencyReport") -> list[Block]:
     )
     found = [Points(report.findings)] if report.findings else []
     return [Heading(f"{report.target}: {plural(report.runs, 'run')}"), Rows(rows), *found, table]
+
+
+def _exchanged(report: "EfficiencyReport") -> str:
+    return ", and between ranks" if any(one.ranks is not None for one in report.processes) else ""
+
+
+def _describe_ranks(ranks: "RankTime") -> str:
+    speed = (
+        "speed beside one process not measured"
+        if ranks.speedup is None or ranks.scaling_efficiency is None
+        else f"{ranks.speedup:.2f}x one process ({percent(ranks.scaling_efficiency)} of {ranks.ranks}x)"
+    )
+    slow = f"rank {ranks.slowest_rank} slowest ({ranks.slowest_ratio:.2f}x the others{', straggles' if ranks.straggles else ''})"
+    more = f"one more would save {percent(max(ranks.one_more_rank_saves, 0.0))}"
+    shares = f"messages {percent(ranks.communication_share)}, idle {percent(ranks.idle_share)}"
+    return f"{ranks.ranks}: {speed}, {shares}, {slow}; {more}"

@@ -1,0 +1,336 @@
+"""Faults of synchronization, each planted by replacing a function on all ranks, and what the diagnosis should name.
+
+python -m benchmarks.data_parallel.faults FAULT FOLDER      trains every task with it; one JSON line for each
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rlclinic.config import Config
+from rlclinic.errors import RunError
+from rlclinic.ops.diagnose.diagnose import examine_group
+from rlclinic.runs.store import Store
+from rlclinic.training.__main__ import train_runs
+from rlclinic.training.loops import on_policy
+from rlclinic.training.parallel import calibration, follower, ranks, shares, watch
+from rlclinic.training.parallel.calibration import Speed
+from rlclinic.training.parallel.part import Part
+from rlclinic.training.parallel.ranks import Ranks
+
+VARIABLE = "RLCLINIC_PLANTED_FAULT"
+PLANTED = "benchmarks.data_parallel.rank"
+BROKEN_AT = 6
+"""The iteration in which a rank is killed, paused or leaves something out."""
+TASKS: dict[str, dict[str, Any]] = {
+    "CartPole ppo": {
+        "env": {"id": "CartPole-v1", "n_envs": 8, "normalize_obs": True, "normalize_reward": True},
+        "algo": {"name": "ppo", "n_steps": 32, "batch_size": 64, "n_epochs": 4},
+    },
+    "Pendulum ppo": {
+        "env": {"id": "Pendulum-v1", "n_envs": 4, "normalize_obs": True, "normalize_reward": True},
+        "algo": {"name": "ppo", "n_steps": 64, "batch_size": 128, "n_epochs": 4, "normalize_advantage": "batch"},
+    },
+    "FrozenLake a2c": {
+        "env": {"id": "FrozenLake-v1", "n_envs": 8, "kwargs": {"is_slippery": False}, "normalize_reward": True, "normalize_obs": True},
+        "algo": {"name": "a2c", "n_steps": 32, "normalize_advantage": "rollout"},
+    },
+    "Acrobot a2c": {
+        "env": {"id": "Acrobot-v1", "n_envs": 8, "native": "never", "normalize_obs": True, "normalize_reward": True},
+        "algo": {"name": "a2c", "n_steps": 32},
+    },
+}
+
+
+def config_of(task: str, seed: int, world: int = 2) -> Config:
+    """A short run of a task."""
+    run = {"max_env_steps": 6144, "eval_every_env_steps": 2048, "eval_episodes": 4, "data_parallel": world, "allow_slower": True}
+    return Config.model_validate({**TASKS[task], "net": {"hidden": [32, 32]}, "run": run, "seed": seed})
+
+
+def rank() -> int:
+    """Which rank this process is."""
+    return int(os.environ.get("RANK", "0"))
+
+
+# ── the faults ──
+
+
+def plant_local_gradients() -> None:
+    """No rank hears of the others' gradients."""
+    exchange = Ranks.sum
+
+    def alone(self: Ranks, name: str, buffer: torch.Tensor) -> torch.Tensor:
+        return buffer * self.world if name == "gradient" else exchange(self, name, buffer)
+
+    Ranks.sum = alone  # type: ignore[method-assign]
+
+
+def plant_summed_gradients() -> None:
+    """The sum is not divided by the number of ranks."""
+    own = Part.own_gradient
+
+    def summed(self: Part, *given: Any) -> Any:
+        grad, readings = own(self, *given)
+        return grad * self.ranks.world, readings
+
+    Part.own_gradient = summed  # type: ignore[method-assign]
+
+
+def plant_other_first_weights() -> None:
+    """Rank 1 begins with weights of its own."""
+    read = follower.read_learner
+    follower.read_learner = lambda found: replace(read(found), flat=read(found).flat * 1.01)
+
+
+def plant_skipped_update() -> None:
+    """Rank 1 leaves out one optimizer step in ten."""
+    step, count = Part.update_step, [0]
+
+    def skipping(self: Part, plan: Any, flat: Any, state: Any, *given: Any) -> Any:
+        found = step(self, plan, flat, state, *given)
+        count[0] += 1
+        return (flat, state, *found[2:]) if rank() and count[0] % 10 == 0 else found
+
+    Part.update_step = skipping  # type: ignore[method-assign]
+
+
+def plant_equal_seeds() -> None:
+    """Every rank plays the environments of rank 0."""
+    envs = shares.envs
+    shares.envs = lambda n_envs, rank, world: envs(n_envs, 0, world)
+
+
+def plant_equal_actions() -> None:
+    """Environments have seeds of their own, actions have not."""
+    collect = on_policy.collect
+    on_policy.collect = lambda *given, **more: collect(*given, **{**more, "first_env": 0})
+
+
+def plant_own_normalizers() -> None:
+    """Every rank's statistics cover its own environments alone."""
+    update = on_policy.update_normalizers
+
+    def own(plan: Any, learner: Any, rollout: Any, hp: Any, active: Any, first_env: int = 0) -> Any:
+        size = rollout.reward.shape[2] // 2
+        part = slice(rank() * size, (rank() + 1) * size)
+        cut = {name: value[:, :, part] for name, value in vars(rollout).items() if isinstance(value, torch.Tensor) and value.dim() >= 3}
+        carry = learner.reward_carry
+        found = update(plan, replace(learner, reward_carry=carry[:, part]), replace(rollout, **cut), hp, active)
+        return replace(found, reward_carry=torch.cat([found.reward_carry, found.reward_carry], 1))
+
+    on_policy.update_normalizers = own
+
+
+def plant_own_reward_statistics() -> None:
+    """Only the scale of rewards is a rank's own."""
+    update = on_policy.update_normalizers
+
+    def own(plan: Any, learner: Any, rollout: Any, *given: Any) -> Any:
+        found = update(plan, learner, rollout, *given)
+        stats = found.reward_stats
+        return replace(found, reward_stats=stats._replace(var=stats.var * (1.0 + 0.05 * rank())))
+
+    on_policy.update_normalizers = own
+
+
+def plant_own_advantage_scale() -> None:
+    """Advantages are standardized by each rank's own rows."""
+    from rlclinic.training.fast import gradients
+    from rlclinic.training.maths import normalize
+
+    gradient, own_gradient = gradients.gradient, Part.own_gradient
+    inside: list[bool] = []
+
+    def scaled(plan: Any, flat: Any, batch: Any, hp: Any) -> Any:
+        if inside:
+            batch = batch._replace(advantage=normalize.standardize(batch.advantage, batch.weight))
+        return gradient(plan, flat, batch, hp)
+
+    def own(self: Part, *given: Any) -> Any:
+        inside.append(True)
+        try:
+            return own_gradient(self, *given)
+        finally:
+            inside.pop()
+
+    gradients.gradient, Part.own_gradient = scaled, own  # type: ignore[method-assign]
+
+
+def plant_uneven_shares() -> None:
+    """Rank 0 has three quarters of every minibatch."""
+    shares.rows = lambda batch, rank, world: slice(0, 3 * batch // 4) if rank == 0 else slice(3 * batch // 4, batch)
+
+
+def plant_same_rows() -> None:
+    """Every rank learns from the first half of a minibatch."""
+    shares.rows = lambda batch, rank, world: slice(0, batch // world)
+
+
+def plant_straggler() -> None:
+    """Rank 1 is slow."""
+    iterate = Part.iterate
+
+    def slow(self: Part, *given: Any) -> Any:
+        collect = on_policy.collect
+
+        def sleeping(*more: Any, **options: Any) -> Any:
+            time.sleep(0.3 if rank() else 0.0)
+            return collect(*more, **options)
+
+        on_policy.collect = sleeping
+        try:
+            return iterate(self, *given)
+        finally:
+            on_policy.collect = collect
+
+    Part.iterate = slow  # type: ignore[method-assign]
+
+
+def _at_iteration(does: Callable[[], None]) -> None:
+    iterate = Part.iterate
+
+    def ending(self: Part, learner: Any, hp: Any, active: Any, iteration: int, clock: Any) -> Any:
+        if rank() and iteration == BROKEN_AT:
+            does()
+        return iterate(self, learner, hp, active, iteration, clock)
+
+    Part.iterate = ending  # type: ignore[method-assign]
+
+
+def plant_killed_rank() -> None:
+    """Rank 1 is killed."""
+    _at_iteration(lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def plant_paused_rank() -> None:
+    """Rank 1 is paused, and never goes on."""
+    _at_iteration(lambda: os.kill(os.getpid(), signal.SIGSTOP))
+
+
+def plant_raising_rank() -> None:
+    """Something raises on rank 1 alone."""
+
+    def fail() -> None:
+        raise MemoryError("no room for a rollout")
+
+    _at_iteration(fail)
+
+
+def plant_left_out_collective() -> None:
+    """Rank 1 leaves out the exchange of one gradient."""
+    exchange, count = Ranks.sum, [0]
+
+    def leaving_out(self: Ranks, name: str, buffer: torch.Tensor) -> torch.Tensor:
+        count[0] += name == "gradient"
+        return buffer if rank() and name == "gradient" and count[0] == 20 else exchange(self, name, buffer)
+
+    Ranks.sum = leaving_out  # type: ignore[method-assign]
+
+
+def plant_extra_collective() -> None:
+    """Rank 1 exchanges something that nobody else does."""
+    _at_iteration(lambda: _extra(ranks.joined or _here))
+
+
+_here: list[Ranks] = []
+
+
+def _extra(of: list[Ranks]) -> None:
+    of[-1].sum("a count of its own", torch.zeros(1))
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A fault, and what should be named: a cause, or the rule of what only costs time."""
+
+    plant: Callable[[], None]
+    cause: str | None
+    rule: str
+    tasks: tuple[str, ...] = tuple(TASKS)
+
+
+ENDS = ("CartPole ppo", "FrozenLake a2c")
+FAULTS: dict[str, Planted] = {
+    "local-gradients": Planted(plant_local_gradients, "ranks-drift", "RNK101"),
+    "summed-gradients": Planted(plant_summed_gradients, "gradients-not-averaged", "RNK102"),
+    "other-first-weights": Planted(plant_other_first_weights, "ranks-drift", "RNK101"),
+    "skipped-update": Planted(plant_skipped_update, "ranks-drift", "RNK101"),
+    "equal-seeds": Planted(plant_equal_seeds, "ranks-equal-seeds", "RNK103"),
+    "equal-actions": Planted(plant_equal_actions, "ranks-equal-seeds", "RNK103"),
+    "own-normalizers": Planted(plant_own_normalizers, "normalizers-unsynced", "RNK104"),
+    "own-reward-statistics": Planted(plant_own_reward_statistics, "normalizers-unsynced", "RNK104"),
+    "own-advantage-scale": Planted(plant_own_advantage_scale, "gradients-not-averaged", "RNK102"),
+    "uneven-shares": Planted(plant_uneven_shares, "uneven-minibatch", "RNK105"),
+    "same-rows": Planted(plant_same_rows, "gradients-not-averaged", "RNK102"),
+    "straggler": Planted(plant_straggler, None, "RNK106", ENDS),
+    "killed-rank": Planted(plant_killed_rank, "rank-lost", "RNK107", ENDS),
+    "paused-rank": Planted(plant_paused_rank, "rank-lost", "RNK107", ENDS),
+    "raising-rank": Planted(plant_raising_rank, "rank-lost", "RNK107", ENDS),
+    "left-out-collective": Planted(plant_left_out_collective, "collective-hangs", "RNK108", ENDS),
+    "extra-collective": Planted(plant_extra_collective, "collective-hangs", "RNK108", ENDS),
+}
+
+
+def plant(name: str) -> None:
+    """Plant a fault in this process; "none" plants none."""
+    calibration.measure = lambda part: Speed(1.0, 0.5)  # nobody asks how fast it is
+    joined = ranks.join
+
+    def remember(*given: Any) -> Ranks:
+        _here.append(joined(*given))
+        return _here[-1]
+
+    ranks.join = remember
+    if name != "none":
+        FAULTS[name].plant()
+
+
+def examine(name: str, task: str, seed: int, folder: Path, world: int = 2) -> dict[str, Any]:
+    """Train a task with the fault that this process has, and say what is found."""
+    store = Store(folder / f"{name}-{task.replace(' ', '-')}-{seed}")
+    group = store.create_group([config_of(task, seed, world)])
+    started = time.perf_counter()
+    try:
+        train_runs(group.runs)
+    except RunError:
+        ranks.joined.clear()
+    seconds = time.perf_counter() - started
+    report = examine_group(store.group(group.id))
+    assert report is not None
+    found = report.diagnosis
+    rules = sorted({finding.rule for finding in found.findings if finding.rule.startswith("RNK")})
+    first = found.causes[0].id if found.causes else None
+    reason = (group.runs[0].status.reason or "").splitlines()[:1]
+    return {"fault": name, "task": task, "seed": seed, "world": world, "rules": rules, "cause": first, "reason": reason, "seconds": seconds}
+
+
+def main() -> None:
+    """All tasks of one fault."""
+    name, folder, seeds, world = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    os.environ[VARIABLE] = name
+    ranks.FOLLOWER = PLANTED  # type: ignore[misc]
+    plant(name)
+    watch.LOST_SECONDS = 6.0  # type: ignore[misc]
+    ends = name in FAULTS and FAULTS[name].rule in ("RNK107", "RNK108")
+    if not ends:  # ranks that stay for all tasks
+        ranks.joined.append(ranks.begin(world, torch.device("cpu")))
+    for task in FAULTS[name].tasks if name in FAULTS else TASKS:
+        for seed in range(seeds):
+            print(json.dumps(examine(name, task, seed, folder, world)), flush=True)
+    if ends:
+        sys.stdout.flush()
+        os._exit(0)
+    ranks.leave()
+
+
+if __name__ == "__main__":
+    main()
