@@ -35,6 +35,8 @@ _FIXED: Final = frozenset({"env.id", "algo.name"})
 _DISCOUNTS: Final = frozenset({"algo.gamma", "algo.gae_lambda"})
 _TURNS_AROUND: Final = frozenset({"env.reward_scale", "env.train_reward_scale"})
 """Settings that spoil what is sound where another cause is the right one: they are tried alone."""
+_SIGNS: Final = frozenset({"env.reward_scale", "env.train_reward_scale"})
+"""What turns a reward around."""
 _FREE_OF_RISK: Final = frozenset({"env.normalize_reward", "env.normalize_obs"})
 """Settings that a run's own numbers ask for where nothing is wrong: they change the scale of what is learned from, and nothing else."""
 _PRIORITIES: Final[tuple[Priority, ...]] = ("critical", "high", "medium", "low")
@@ -281,13 +283,17 @@ def _hold_back(each: Candidate, diagnosis: Diagnosis, chart: Chart) -> str | Non
     """Why a change should be tried before it is used; None where it need not.
 
     Nobody has recorded what it does, nothing but a setting speaks for it, and the runs get better as they are: such a change may as well
-    make them worse.
+    make them worse. A reward that is turned around undoes all that was learned if its sign was right.
     """
     if diagnosis.causes[0].kind == "nothing wrong" != each.cause.kind:
         return "nothing is wrong with these runs that anybody has to mend: prove it before it is used"
     if each.cause.kind == "nothing wrong":
         safe = each.changes.keys() <= _FREE_OF_RISK
         return None if safe else "no trial of it is recorded, and nothing is wrong without it: prove it before it is used"
+    if _SIGNS & each.changes.keys() and each.cause.id != diagnosis.causes[0].id:
+        return (
+            "another cause is likelier than a wrong sign, and turning a right one around undoes what is learned: prove it before it is used"
+        )
     rules = {finding.rule: finding for finding in diagnosis.findings}
     proofs = [proof for rule in each.cause.rules if rule in rules for proof in rules[rule].evidence]
     learning = [case.standing not in ("stuck", "failed", "early", "unknown") for case in chart.cases]
