@@ -37,6 +37,8 @@ _FIXED: Final = frozenset({"env.id", "algo.name"})
 _DISCOUNTS: Final = frozenset({"algo.gamma", "algo.gae_lambda"})
 _TURNS_AROUND: Final = frozenset({"env.reward_scale", "env.train_reward_scale"})
 """Settings that spoil what is sound where another cause is the right one: they are tried alone."""
+_SIGNS: Final = frozenset({"env.reward_scale", "env.train_reward_scale"})
+"""What turns a reward around."""
 _FREE_OF_RISK: Final = frozenset({"env.normalize_reward", "env.normalize_obs"})
 """Settings that a run's own numbers ask for where nothing is wrong: they change the scale of what is learned from, and nothing else."""
 _PRIORITIES: Final[tuple[Priority, ...]] = ("critical", "high", "medium", "low")
@@ -292,13 +294,17 @@ def _hold_back(each: Candidate, diagnosis: Diagnosis, chart: Chart) -> str | Non
 
     Nobody has recorded what it does, and nothing but a setting speaks for it, or a symptom that several faults have: such a change may as
     well make the runs worse. A short run of a slow learner looks like one that is stuck, so a flat curve is no proof that the setting is to
-    blame.
+    blame. A reward that is turned around undoes all that was learned if its sign was right.
     """
     if diagnosis.causes[0].kind == "nothing wrong" != each.cause.kind:
         return "nothing is wrong with these runs that anybody has to mend: prove it before it is used"
     if each.cause.kind == "nothing wrong":
         safe = each.changes.keys() <= _FREE_OF_RISK
         return None if safe else "no trial of it is recorded, and nothing is wrong without it: prove it before it is used"
+    if _SIGNS & each.changes.keys() and each.cause.id != diagnosis.causes[0].id:
+        return (
+            "another cause is likelier than a wrong sign, and turning a right one around undoes what is learned: prove it before it is used"
+        )
     rules = {finding.rule: finding for finding in diagnosis.findings}
     proofs = [proof for rule in each.cause.rules if rule in rules for proof in rules[rule].evidence]
     vague = each.cause.kind == "symptom" or each.cause.id == causes.UNKNOWN

@@ -82,6 +82,17 @@ def test_a_run_that_learns_is_given_what_its_numbers_ask_for_and_the_rest_is_hel
     assert all(rx.held_back for rx in offered)
 
 
+def test_a_sign_is_turned_around_at_once_only_where_nothing_is_likelier() -> None:
+    run = cases.unsolved()
+
+    def find(*causes: tuple[str, float]) -> list[bool]:
+        found = make_prescriptions(caused(*causes), [run], config())
+        return [rx.held_back is not None for rx in found if "env.reward_scale" in rx.changes]
+
+    assert find(("reward-sign", 0.6), ("observation-partial", 0.4)) == [False]
+    assert all(find(("observation-partial", 0.6), ("reward-sign", 0.4)))
+
+
 def test_a_sign_is_not_turned_around_in_runs_that_are_well() -> None:
     """A second cause, less likely than that nothing is wrong, is no reason to turn a solved run around."""
     run = cases.solved()
