@@ -334,6 +334,8 @@ def entropy_to_keep_above_zero(script: Script) -> Iterator[Spot]:
     for name, value, where in [*script.named, *given]:
         if name.rpartition(".")[2] != "target_entropy" or (isinstance(value, ast.Constant) and not isinstance(value.value, int | float)):
             continue
+        while isinstance(value, ast.Call) and script.last(value) in ("tensor", "as_tensor", "float", "Tensor", "FloatTensor") and value.args:
+            value = value.args[0]
         discrete = "Categorical" in script.words or words.mentions(value, lambda each: "log" in each.lower() or "entropy" in each.lower())
         number = script.constant(value)
         sized = words.mentions(value, lambda each: bool(re.search(r"act|shape|(^|_)a($|_)|dim", each.lower())))

@@ -1294,6 +1294,8 @@ class Execution:
         if isinstance(holder, Table):
             return self._of_table(holder, name, args, keys, node)
         if isinstance(holder, Symbol):
+            if holder.op == "ext" and name in ("step", "reset") and words.ENVIRONMENT(str(holder.data)) and "." not in str(holder.data):
+                return self._stepped(holder, name, args, keys, node)
             if holder.op == "ext":
                 return self._library(f"{holder.data}.{name}", args, keys, node)
             return self._of_symbol(holder, name, args, keys, node)

@@ -74,11 +74,21 @@ def _masked(target: formulas.Target) -> bool:
     direct = [flag(factor) for factor in target.future.factors]
     if _is_choice(target):
         return False
+    if any(_is_complement(factor) for factor in target.future.factors):
+        return True
     if any(formulas.marks_end(each) for each in (*direct, target.chosen)):
         return True
     return any(formulas.depends_on_flag(factor) for factor in target.future.factors) or any(
         formulas.marks_end(flag(guard)) or formulas.depends_on_flag(guard) for guard in target.sum.guards
     )
+
+
+def _is_complement(factor: Value) -> bool:
+    """~x, 1 - x: what multiplies a future like this is a mask, wherever it comes from."""
+    if not isinstance(factor, Symbol) or outputs_in(factor):
+        return False
+    whole = factor.op == "Sub" and len(factor.args) == 2 and formulas.number(factor.args[0]) == 1.0 and not formulas.is_scalar(factor.args[1])
+    return factor.op in ("Invert", "Not") or whole
 
 
 def _is_choice(target: formulas.Target) -> bool:
@@ -315,7 +325,9 @@ def target_with_gradient(script: Script) -> Iterator[Spot]:
             for side in sides:
                 reached = _with_gradient(side)
                 for target in sums:
-                    if id(target.sum) in reached and _trained(run, target.future):
+                    asked = [out for factor in target.future.factors for out in outputs_in(factor)]
+                    through = any(builtins_id(out) in reached for out in asked) or not asked
+                    if builtins_id(target.sum) in reached and through and _trained(run, target.future):
                         yield _spot(
                             target.sum.node,
                             "the gradient flows into the target, too: the network is drawn to make its own targets easy",
@@ -1387,7 +1399,7 @@ def cleared(id: str, script: Script) -> set[int]:
         return {
             line
             for target in formulas.targets(script)
-            if any((held := flag(factor)) is not None and held.sign < 0 and "named" not in held.ends for factor in target.future.factors)
+            if any((held := flag(factor)) is not None and held.sign < 0 for factor in target.future.factors)
             and (line := getattr(target.sum.node, "lineno", 0))
         }
     if id == "COD307":
