@@ -142,7 +142,9 @@ def _examine(check: Check, script: Script) -> list[Finding]:
 
 SHORT: Final = 60
 """Lines below which a script is a part of one, and not asked for what it is about."""
-_SUBJECT: Final = re.compile(r"reward|gym|polic|episode|env|agent|q_?val|advantage|critic|actor|action|rollout|replay|return", re.IGNORECASE)
+_SUBJECT: Final = re.compile(
+    r"reward|gym|polic|episode|env|agent|q_?val|advantage|critic|actor|action|rollout|replay|return", re.IGNORECASE
+)
 
 
 def _is_about_learning(script: Script) -> bool:

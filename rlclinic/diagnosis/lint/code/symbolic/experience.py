@@ -282,7 +282,9 @@ def asked_about_the_same(script: Script) -> Iterator[Spot]:
                 acting += [
                     inner
                     for given in out.args[1:]
-                    for joined in ([given.args[0]] if called(given) in ("cat", "concatenate", "hstack") and isinstance(given, Symbol) else [])
+                    for joined in (
+                        [given.args[0]] if called(given) in ("cat", "concatenate", "hstack") and isinstance(given, Symbol) else []
+                    )
                     for inner in formulas.outputs_in(joined)
                 ]
                 for where in (formulas.written(acting[0]) if acting else formulas.written(out), *kept):
