@@ -67,6 +67,7 @@ def one_of_two_critics(script: Script) -> Iterator[Spot]:
             called(part) in _SMALLEST
             for term in futures
             for factor in term.factors
+            if outputs_in(factor)
             for part in formulas.parts(factor, into_networks=False, into_arrays=False)
         )
         if len(held) == 1 and not chosen:
@@ -145,6 +146,7 @@ def _is_added(script: Script, value: Symbol) -> bool:
 
 def rewards_normalized(script: Script) -> Iterator[Spot]:
     """Rewards of a batch from a replay, less the mean of that batch."""
+    replayed = bool(formulas.copies(execution(script)))
     for each in execution(script).sums:
         if each.op == "Sub" and len(each.args) == 2 and called(each.args[1]) == "mean":
             mean = each.args[1]
@@ -154,7 +156,11 @@ def rewards_normalized(script: Script) -> Iterator[Spot]:
                 part.op == "sampled" or called(part) in ("sample", "choice", "choices", "randint")
                 for part in formulas.parts(own, into_networks=False, into_arrays=False)
             )
-            if own is each.args[0] and formulas.role(own) == "reward" and (drawn or experience.is_drawn(own)):
+            if (
+                own is each.args[0]
+                and formulas.role(own) == "reward"
+                and (drawn or experience.is_drawn(own) or (replayed and experience.is_listed(own)))
+            ):
                 yield _spot(
                     each.node,
                     "rewards are normalized by the batch that they happen to be drawn with: the same transition has another reward each time, and their sign is lost",

@@ -532,7 +532,8 @@ class Execution:
             if test.data in ("Is", "IsNot") and isinstance(right, Symbol) and right.op == "const" and right.data is None:
                 if isinstance(left, Symbol) and left.op == "const":
                     return (left.data is None) == (test.data == "Is")
-                if not isinstance(left, Symbol) or left.op in ("net", "env", "optimizer", "array", "dist"):
+                made = isinstance(left, Symbol) and left.op == "call" and str(left.data).startswith(("torch.", "numpy."))
+                if made or not isinstance(left, Symbol) or left.op in ("net", "env", "optimizer", "array", "dist"):
                     return test.data == "IsNot"
             if isinstance(left, Symbol) and left.op == "ext" and left.data == "__name__":
                 return True

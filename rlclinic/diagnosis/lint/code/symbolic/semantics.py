@@ -10,7 +10,7 @@ from builtins import id as builtins_id
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import exploration, libraries, words, wrappers
+from rlclinic.diagnosis.lint.code import exploration, libraries, storage, words, wrappers
 from rlclinic.diagnosis.lint.code.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import agents, critics, experience, formulas, learning, policies, returns, sizes, tables, wiring
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
@@ -1523,5 +1523,5 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
 
 _ROOMS: Final = (
     MEANINGS, agents.MEANINGS, learning.MEANINGS, experience.MEANINGS, policies.MEANINGS, wiring.MEANINGS, wrappers.MEANINGS,
-    libraries.MEANINGS, tables.MEANINGS, critics.MEANINGS, returns.MEANINGS, exploration.MEANINGS,
+    libraries.MEANINGS, tables.MEANINGS, critics.MEANINGS, returns.MEANINGS, exploration.MEANINGS, storage.MEANINGS,
 )  # fmt: skip
