@@ -3,8 +3,8 @@
     python -m benchmarks.lint.operators DIR [DIR …]              every script below the folders that trains something with gym
     python -m benchmarks.lint.operators DIR --half open --misses one half of the files, by the hash of their names, with what was missed
 
-Each operator is a pattern for one line and what it becomes; at most two lines of a file are changed by it, one at a time. A fault is found if
-any check says something new on the changed line or one of the next two (for a line that is deleted: near it).
+Each operator is a pattern for one line and what it becomes; at most two lines of a file are changed by it, one at a time. A fault is found
+if any check says something new on the changed line or one of the next two (for a line that is deleted: near it).
 """
 
 import hashlib
