@@ -319,7 +319,8 @@ def _switched(id: str) -> Callable[[Script], Iterator[Spot]]:
 def decayed_twice(script: Script) -> Iterator[Spot]:
     """The same statement makes epsilon smaller in a loop and in the one around it."""
     held: dict[tuple[ast.AST, str], list[ast.stmt]] = {}
-    for node in [*script.all(ast.Assign), *script.all(ast.AugAssign)]:
+    changes: list[ast.Assign | ast.AugAssign] = [*script.all(ast.Assign), *script.all(ast.AugAssign)]
+    for node in changes:
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
         if (
             words.EPSILON(words.own_name(target))

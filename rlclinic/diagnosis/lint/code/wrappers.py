@@ -91,7 +91,8 @@ def _values(step: ast.FunctionDef, node: ast.expr, depth: int = 3) -> list[tuple
 
 def _counters(step: ast.FunctionDef) -> set[str]:
     """Attributes that step counts up by one."""
-    counted, moved = set(), {""}
+    counted: set[str] = set()
+    moved = {""}
     for each in ast.walk(step):
         if isinstance(each, ast.AugAssign) and isinstance(each.value, ast.Constant) and each.value.value == 1:
             (counted if isinstance(each.op, ast.Add) else moved).add(own_attribute(each.target))
@@ -121,8 +122,10 @@ def clock_as_end(script: Script) -> Iterator[Spot]:
     """`terminated` is set by a limit of steps, in whatever way."""
     for kind, methods in defined(script):
         step = methods.get("step")
-        counters = _counters(step) if step else set()
-        for ended in [each.elts[2] for each in _five(step)] if step and counters else []:
+        if step is None:
+            continue
+        counters = _counters(step)
+        for ended in [each.elts[2] for each in _five(step)] if counters else []:
             places: list[ast.AST] = []
             for value, where in _values(step, ended):
                 parts = value.values if isinstance(value, ast.BoolOp) and isinstance(value.op, ast.Or) else [value]
@@ -144,7 +147,9 @@ def ends_merged(script: Script) -> Iterator[Spot]:
     """A wrapper that hands both ends on as `terminated`."""
     for kind, methods in defined(script):
         step = methods.get("step")
-        for given in _five(step) if step else []:
+        if step is None:
+            continue
+        for given in _five(step):
             for value, where in _values(step, given.elts[2]):
                 joined = (isinstance(value, ast.BoolOp) and isinstance(value.op, ast.Or)) or (
                     isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitOr)
@@ -157,7 +162,9 @@ def never_ends(script: Script) -> Iterator[Spot]:
     """`terminated` is set to False at the beginning of `step`, returned, and by nothing else in between, though a goal is paid for."""
     for kind, methods in defined(script):
         step = methods.get("step")
-        for given in _five(step) if step and not is_wrapper(kind) else []:
+        if step is None or is_wrapper(kind):
+            continue
+        for given in _five(step):
             held = _values(step, given.elts[2])
             is_named = isinstance(given.elts[2], ast.Name)
             if not is_named or not held or not all(_is_constant(value, False) for value, _ in held):
@@ -307,7 +314,9 @@ def reward_turned_round(script: Script) -> Iterator[Spot]:
                                 floor, f"{kind.name} gives 0 for every reward below 0: mistakes cost nothing", "np.clip(reward, -1.0, 1.0)"
                             )
         step = methods.get("step")
-        for given_five in _five(step) if step and not is_wrapper(kind) else []:
+        if step is None or is_wrapper(kind):
+            continue
+        for given_five in _five(step):
             direct = any(_punished(step, term, 0) is not None for _, term in _summands(given_five.elts[1]))
             for value, where in [(given_five.elts[1], given_five)] if direct else _values(step, given_five.elts[1], depth=1):
                 worse = [(sign, held) for sign, term in _summands(value) for held in [_punished(step, term)] if held is not None]

@@ -1451,7 +1451,7 @@ def cleared(id: str, script: Script) -> set[int]:
         return {
             line
             for target in formulas.targets(script)
-            if any((held := flag(factor)) is not None and held.sign < 0 for factor in target.future.factors)
+            if any((mask := flag(factor)) is not None and mask.sign < 0 for factor in target.future.factors)
             and (line := getattr(target.sum.node, "lineno", 0))
         }
     if id == "COD307":

@@ -145,7 +145,7 @@ class _Slopes:
             known = [bool(each) for each in held if each is not None]
             return None if len(known) != len(held) else float(any(known) if value.op == "Or" else all(known))
         if value.op == "carried":
-            return next((held for each in value.args if (held := self._of(each, depth - 1)) is not None), None)
+            return next((left for each in value.args if (left := self._of(each, depth - 1)) is not None), None)
         if value.op in formulas.OPERATORS and len(value.args) == 2:
             one, other = (self._of(each, depth - 1) for each in value.args)
             if one is None or other is None or (value.op == "Div" and other == 0):
