@@ -334,6 +334,10 @@ def entropy_to_keep_above_zero(script: Script) -> Iterator[Spot]:
     for name, value, where in [*script.named, *given]:
         if name.rpartition(".")[2] != "target_entropy" or (isinstance(value, ast.Constant) and not isinstance(value.value, int | float)):
             continue
+        while (
+            isinstance(value, ast.Call) and script.last(value) in ("tensor", "as_tensor", "float", "Tensor", "FloatTensor") and value.args
+        ):
+            value = value.args[0]
         discrete = "Categorical" in script.words or words.mentions(value, lambda each: "log" in each.lower() or "entropy" in each.lower())
         number = script.constant(value)
         sized = words.mentions(value, lambda each: bool(re.search(r"act|shape|(^|_)a($|_)|dim", each.lower())))
@@ -387,7 +391,9 @@ def _kept(script: Script, value: ast.AST, target: set[str]) -> str | None:
             kept[_is_share(share)] = (own, share)
     if set(kept) != {True, False} or not kept[True][0] or kept[False][0]:
         return None
-    slow = [name for _, term in terms(value) for part in factors(term) for name in words.identifiers(_without_index(part)) if words.TARGET(name)]
+    slow = [
+        name for _, term in terms(value) for part in factors(term) for name in words.identifiers(_without_index(part)) if words.TARGET(name)
+    ]
     if slow and not target & set(slow):
         return None  # what is assigned is not the target: its weights are worked out in another place and loaded
     tau = kept[True][1]

@@ -1,5 +1,7 @@
 """Exploration of Q-learners: whether actions are ever drawn at random, when, and for how long."""
 
+# ruff: noqa: E501 — a message reads best whole
+
 import ast
 import re
 from collections.abc import Callable, Iterator
@@ -251,7 +253,9 @@ def _acts_at_random(script: Script, part: ast.AST | list[ast.stmt]) -> bool:
 _JUDGED: Final = re.compile(r"^(is_?)?(eval\w*|test\w*|deterministic|greedy|inference)$")
 _LEARNING: Final = re.compile(r"^(is_?)?(train\w*|explore|exploring|learning|stochastic|add_noise|noisy)$")
 _NOISY: Final = frozenset({"normal", "randn", "randn_like", "standard_normal", "uniform", "noise", "rsample", "sample", "randint"})
-_KEEPING: Final = frozenset({"remember", "store", "push", "add", "learn", "update", "store_transition", "train_step", "optimize", "step_learn"})
+_KEEPING: Final = frozenset(
+    {"remember", "store", "push", "add", "learn", "update", "store_transition", "train_step", "optimize", "step_learn"}
+)
 
 
 def switched_the_wrong_way(script: Script) -> Iterator[tuple[str, Spot]]:
@@ -267,17 +271,45 @@ def switched_the_wrong_way(script: Script) -> Iterator[tuple[str, Spot]]:
         called = {script.last(each) for part in quiet for each in ast.walk(part) if isinstance(each, ast.Call)}
         other = {script.last(each) for part in loud for each in ast.walk(part) if isinstance(each, ast.Call)}
         added = any(
-            isinstance(each, ast.BinOp | ast.AugAssign) and isinstance(each.op, ast.Add) and _NOISY & {script.last(one) for one in ast.walk(each) if isinstance(one, ast.Call)}
+            isinstance(each, ast.BinOp | ast.AugAssign)
+            and isinstance(each.op, ast.Add)
+            and _NOISY & {script.last(one) for one in ast.walk(each) if isinstance(one, ast.Call)}
             for part in quiet
             for each in ast.walk(part)
         )
         if added and not _NOISY & other:
-            yield "COD511", Spot(node, f"noise is added to actions where `{ast.unparse(node.test)}` asks for an evaluation, and to none in training", f"not {name}")
+            yield (
+                "COD511",
+                Spot(
+                    node,
+                    f"noise is added to actions where `{ast.unparse(node.test)}` asks for an evaluation, and to none in training",
+                    f"not {name}",
+                ),
+            )
         elif called & {"sample", "rsample"} and not other & {"sample", "rsample"} and other & {"argmax", "mean", "tanh", "max"}:
-            yield "COD511", Spot(node, f"actions are drawn where `{ast.unparse(node.test)}` asks for an evaluation, and certain in training", f"not {name}")
-        methods = {script.last(each) for part in quiet for each in ast.walk(part) if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)}
+            yield (
+                "COD511",
+                Spot(
+                    node,
+                    f"actions are drawn where `{ast.unparse(node.test)}` asks for an evaluation, and certain in training",
+                    f"not {name}",
+                ),
+            )
+        methods = {
+            script.last(each)
+            for part in quiet
+            for each in ast.walk(part)
+            if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)
+        }
         if methods & _KEEPING and not other and methods & {"remember", "learn", "store", "store_transition", "push"}:
-            yield "COD415", Spot(node, f"experience is kept and learned from where `{ast.unparse(node.test)}` asks for an evaluation, and nowhere in training", f"not {name}")
+            yield (
+                "COD415",
+                Spot(
+                    node,
+                    f"experience is kept and learned from where `{ast.unparse(node.test)}` asks for an evaluation, and nowhere in training",
+                    f"not {name}",
+                ),
+            )
 
 
 def _switched(id: str) -> Callable[[Script], Iterator[Spot]]:
@@ -287,15 +319,24 @@ def _switched(id: str) -> Callable[[Script], Iterator[Spot]]:
 def decayed_twice(script: Script) -> Iterator[Spot]:
     """The same statement makes epsilon smaller in a loop and in the one around it."""
     held: dict[tuple[ast.AST, str], list[ast.stmt]] = {}
-    for node in [*script.all(ast.Assign), *script.all(ast.AugAssign)]:
+    changes: list[ast.Assign | ast.AugAssign] = [*script.all(ast.Assign), *script.all(ast.AugAssign)]
+    for node in changes:
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-        if words.EPSILON(words.own_name(target)) and script.loops(node) and words.mentions(node.value, lambda name: "decay" in name.lower()):
+        if (
+            words.EPSILON(words.own_name(target))
+            and script.loops(node)
+            and words.mentions(node.value, lambda name: "decay" in name.lower())
+        ):
             held.setdefault((script.scope(node), ast.unparse(node)), []).append(node)
     for several in held.values():
         depths = {len(script.loops(each)) for each in several}
         if len(several) > 1 and len(depths) > 1:
             inner = max(several, key=lambda each: len(script.loops(each)))
-            yield Spot(inner, "the chance to explore falls here at every step, and once more at the end of each episode: it is over within the first few", "once an episode")
+            yield Spot(
+                inner,
+                "the chance to explore falls here at every step, and once more at the end of each episode: it is over within the first few",
+                "once an episode",
+            )
 
 
 def chosen_in_evaluation(script: Script) -> Iterator[Spot]:
@@ -304,11 +345,25 @@ def chosen_in_evaluation(script: Script) -> Iterator[Spot]:
         places = [*function.args.args]
         for place, default in zip(reversed(places), reversed(function.args.defaults), strict=False):
             number = script.constant(default)
-            if words.EPSILON(place.arg) and number is not None and number >= 0.2 and function.name in ("act", "choose_action", "select_action", "get_action", "choose"):
+            if (
+                words.EPSILON(place.arg)
+                and number is not None
+                and number >= 0.2
+                and function.name in ("act", "choose_action", "select_action", "get_action", "choose")
+            ):
                 sites = script.calls(function.name)
-                bare = [call for call in sites if len(call.args) < places.index(place) + (0 if places[0].arg == "self" else 1) and place.arg not in {key.arg for key in call.keywords}]
+                bare = [
+                    call
+                    for call in sites
+                    if len(call.args) < places.index(place) + (0 if places[0].arg == "self" else 1)
+                    and place.arg not in {key.arg for key in call.keywords}
+                ]
                 for call in bare if len(bare) < len(sites) else []:
-                    yield Spot(function, f"line {call.lineno} acts without a chance to explore, and gets {number:g} by default: actions of an evaluation are random", f"{place.arg}=0.0")
+                    yield Spot(
+                        function,
+                        f"line {call.lineno} acts without a chance to explore, and gets {number:g} by default: actions of an evaluation are random",
+                        f"{place.arg}=0.0",
+                    )
                     break
 
 

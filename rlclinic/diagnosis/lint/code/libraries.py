@@ -19,7 +19,18 @@ _CALLBACKS: Final = frozenset(
      "StopTrainingOnNoModelImprovement", "StopTrainingOnMaxEpisodes"}
 )  # fmt: skip
 _NOISES: Final = frozenset({"NormalActionNoise", "OrnsteinUhlenbeckActionNoise", "VectorizedActionNoise"})
-_DISCRETE: Final = ("CartPole-", "MountainCar-", "Acrobot-", "LunarLander-", "FrozenLake", "Taxi-", "CliffWalking-", "Blackjack-", "ALE/", "MiniGrid-")
+_DISCRETE: Final = (
+    "CartPole-",
+    "MountainCar-",
+    "Acrobot-",
+    "LunarLander-",
+    "FrozenLake",
+    "Taxi-",
+    "CliffWalking-",
+    "Blackjack-",
+    "ALE/",
+    "MiniGrid-",
+)
 _CONTINUOUS: Final = (
     "Pendulum-", "MountainCarContinuous-", "LunarLanderContinuous-", "BipedalWalker", "HalfCheetah-", "Hopper-", "Walker2d-", "Ant-",
     "Humanoid", "Swimmer-", "Reacher-", "Pusher-", "InvertedPendulum-", "InvertedDoublePendulum-",
@@ -37,7 +48,9 @@ def layers(env: Value | None, depth: int = 12) -> list[Symbol | Record]:
         elif isinstance(env, Symbol) and env.op == "env":
             made.append(env)
             env = env.stored[0] if env.stored else env.args[0] if env.args else None
-        elif isinstance(env, Record) and (env.kind.is_environment() or any("Wrapper" in name or name.endswith("Env") for name in env.kind.external())):
+        elif isinstance(env, Record) and (
+            env.kind.is_environment() or any("Wrapper" in name or name.endswith("Env") for name in env.kind.external())
+        ):
             made.append(env)
             env = env.attributes.get("given")
         else:
@@ -105,8 +118,19 @@ def untrained_agent_judged(script: Script) -> Iterator[Spot]:
         escapes = any(event.value is model or event.subject is model for event in run.events)
         baseline = any(word in name for name in names for word in ("random", "untrained", "baseline", "before", "fresh"))
         learned = any(called(each) == "learn" for each in run.calls)
-        if uses and not other and not holders and not escapes and not baseline and (learned or script.calls("evaluate_policy")):
-            yield Spot(uses[0].node or ast.Pass(), "this agent was made, and neither trained nor loaded: a random policy is judged", "model.learn(…)")
+        if (
+            uses
+            and not other
+            and not holders
+            and not escapes
+            and not baseline
+            and (learned or any(called(each) == "save" for each in uses))
+        ):
+            yield Spot(
+                uses[0].node or ast.Pass(),
+                "this agent was made, and neither trained nor loaded: a random policy is judged",
+                "model.learn(…)",
+            )
 
 
 @check("COD712", Severity.MEDIUM, ["raffin2021sb3"])
@@ -253,14 +277,20 @@ def agent_of_another_action_space(script: Script) -> Iterator[Spot]:
         inner = held[-1] if held else env
         if isinstance(inner, Symbol) and inner.op == "env":
             inner = inner.args[0] if inner.args else inner.keys.get("id")
-        changed = [each for each in held[:-1] if isinstance(each, Record) and not any(name.endswith(("RewardWrapper", "ObservationWrapper")) for name in each.kind.external())]
+        changed = [
+            each
+            for each in held[:-1]
+            if isinstance(each, Record) and not any(name.endswith(("RewardWrapper", "ObservationWrapper")) for name in each.kind.external())
+        ]
         changed_too = [each for each in held if isinstance(each, Symbol) and "Action" in str(each.data)]
         if changed or changed_too:
             continue
         kind = _space(script, inner)
         continuous = any("continuous" in each.keys for each in held if isinstance(each, Symbol))
         if called(model) in _NEEDS_DISCRETE and kind == "Box":
-            yield Spot(model.node or ast.Pass(), f"{called(model)} chooses among numbered actions, and this task takes vectors", "SAC, TD3 or PPO")
+            yield Spot(
+                model.node or ast.Pass(), f"{called(model)} chooses among numbered actions, and this task takes vectors", "SAC, TD3 or PPO"
+            )
         elif called(model) in _NEEDS_BOX and kind == "Discrete" and not continuous:
             yield Spot(model.node or ast.Pass(), f"{called(model)} chooses vectors, and this task takes numbered actions", "DQN or PPO")
 
@@ -277,7 +307,9 @@ def _space(script: Script, inner: Value | None) -> str:
                     words.own_name(each.value.func)
                     for method in methods.values()
                     for each in ast.walk(method)
-                    if isinstance(each, ast.Assign) and wrappers.own_attribute(each.targets[0]) == "action_space" and isinstance(each.value, ast.Call)
+                    if isinstance(each, ast.Assign)
+                    and wrappers.own_attribute(each.targets[0]) == "action_space"
+                    and isinstance(each.value, ast.Call)
                 }
                 return made.pop() if len(made) == 1 else ""
     return ""
@@ -312,7 +344,10 @@ def rate_of_schedule(script: Script) -> Iterator[Spot]:
         given = model.keys.get("learning_rate")
         rate = formulas.evaluated(run.answer(given, 1.0)) if isinstance(given, Closure) else None
         if rate is not None and rate > agents.MOST_RATE:
-            yield Spot(agents.given(model, "learning_rate") or ast.Pass(), f"the learning rate begins at {rate:g}: the policy jumps with every step")
+            yield Spot(
+                agents.given(model, "learning_rate") or ast.Pass(),
+                f"the learning rate begins at {rate:g}: the policy jumps with every step",
+            )
 
 
 def resumed_without_replay(script: Script) -> Iterator[Spot]:
@@ -323,7 +358,9 @@ def resumed_without_replay(script: Script) -> Iterator[Spot]:
         return
     for learn in run.calls:
         if called(learn) == "learn" and learn.args and isinstance(learn.args[0], Symbol) and called(learn.args[0]) == "load":
-            yield Spot(learn.node or ast.Pass(), "training goes on with an empty replay, though one was saved", "model.load_replay_buffer(path)")
+            yield Spot(
+                learn.node or ast.Pass(), "training goes on with an empty replay, though one was saved", "model.load_replay_buffer(path)"
+            )
 
 
 def _is_dropped(script: Script, call: Symbol) -> bool:
@@ -336,20 +373,16 @@ def load_dropped(script: Script) -> Iterator[Spot]:
     run = execution(script)
     made = agents.models(run) if script.is_sb3 else []
     for call in run.calls:
-        if called(call) == "load" and call.op == "method" and call.args and any(agents.is_agent(call.args[0], model) for model in made):
-            if _is_dropped(script, call):
-                yield Spot(call.node or ast.Pass(), "load() returns the loaded agent and leaves this one as it is", "model = PPO.load(…)")
+        loaded = called(call) == "load" and call.op == "method" and bool(call.args)
+        if loaded and any(agents.is_agent(call.args[0], model) for model in made) and _is_dropped(script, call):
+            yield Spot(call.node or ast.Pass(), "load() returns the loaded agent and leaves this one as it is", "model = PPO.load(…)")
 
 
 def seed_of_another(script: Script) -> Iterator[Spot]:
     """A function gets a seed and hands a fixed one on to what it makes."""
     takers = {each.name: [one.arg for one in each.args.args] for each in script.functions}
     fixed = {
-        target.id
-        for each in script.tree.body
-        if isinstance(each, ast.Assign)
-        for target in each.targets
-        if isinstance(target, ast.Name)
+        target.id for each in script.tree.body if isinstance(each, ast.Assign) for target in each.targets if isinstance(target, ast.Name)
     }
     for function in script.functions:
         seeds = {each.arg for each in [*function.args.args, *function.args.kwonlyargs] if "seed" in each.arg.lower()}
@@ -364,7 +397,11 @@ def seed_of_another(script: Script) -> Iterator[Spot]:
                 continue
             used = {one.id for one in ast.walk(given) if isinstance(one, ast.Name)}
             if isinstance(given, ast.Subscript) and used <= fixed and used and not used & seeds:
-                yield Spot(given, f"the seed here is `{ast.unparse(given)}` whatever seed {function.name} is given: runs over seeds are one run", "seed=seed")
+                yield Spot(
+                    given,
+                    f"the seed here is `{ast.unparse(given)}` whatever seed {function.name} is given: runs over seeds are one run",
+                    "seed=seed",
+                )
 
 
 MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {

@@ -122,7 +122,7 @@ def examine(check: Check, script: Script) -> list[Finding]:
 def _examine(check: Check, script: Script) -> list[Finding]:
     seen: set[tuple[int, int]] = set()
     findings: list[Finding] = []
-    if not script.is_read:
+    if not script.is_read or not _is_about_learning(script):
         return findings
     cleared = semantics.cleared(check.id, script)
     for spot in check.function(script):
@@ -138,6 +138,22 @@ def _examine(check: Check, script: Script) -> list[Finding]:
             lines.add(position(spot.node)[0])
             findings.append(_finding(check, script, spot))
     return findings
+
+
+SHORT: Final = 60
+"""Lines below which a script is a part of one, and not asked for what it is about."""
+_SUBJECT: Final = re.compile(
+    r"reward|gym|polic|episode|env|agent|q_?val|advantage|critic|actor|action|rollout|replay|return", re.IGNORECASE
+)
+
+
+def _is_about_learning(script: Script) -> bool:
+    """Whether anything in a script speaks of acting: classifiers and generators of images have other rules."""
+
+    def speaks() -> bool:
+        return len(script.lines) < SHORT or sum(bool(_SUBJECT.search(word)) for word in script.words) >= 2
+
+    return script.once("about learning", speaks)
 
 
 def _is_waived(check: Check, script: Script, spot: Spot) -> bool:

@@ -645,6 +645,8 @@ def log_prob_of_one_dimension(script: Script) -> Iterator[Spot]:
         return
     calls = [call for call in script.calls("log_prob") if call.args]
     summed = [call for call in calls if _is_summed(script, call)]
+    if any(isinstance(each.func, ast.Attribute) and words.LOG_PROB(words.own_name(each.func.value)) for each in script.calls("sum")):
+        return  # stored one by one, and summed where they are used
     for call in calls if summed else ():
         if call not in summed and isinstance(script.statement(call), ast.Assign):
             yield Spot(

@@ -116,7 +116,9 @@ def same_episode_again_and_again(script: Script) -> Iterator[Spot]:
         obs, info = env.reset()
     ```
     """
-    learns = bool(script.calls("backward")) or any(isinstance(node.op, ast.Add) for node in script.all(ast.AugAssign) if isinstance(node.target, ast.Subscript))
+    learns = bool(script.calls("backward")) or any(
+        isinstance(node.op, ast.Add) for node in script.all(ast.AugAssign) if isinstance(node.target, ast.Subscript)
+    )
     for call in script.calls("reset"):
         seed = keyword(call, "seed")
         loops = script.loops(call)

@@ -1,7 +1,10 @@
 """What goes into a buffer: the observation that was acted on, not the one that came of it."""
 
+# ruff: noqa: E501 — a message reads best whole
+
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
@@ -414,3 +417,90 @@ def rollout_never_emptied(script: Script) -> Iterator[Spot]:
     ```
     """
     yield from ()
+
+
+# ── places in a memory of the script's own ──
+
+
+def _own(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self" else ""
+
+
+def _set_to(function: ast.FunctionDef, target: ast.expr) -> list[ast.expr]:
+    """What a name or an attribute is set to in a function; tuples are taken apart."""
+    name = ast.unparse(target)
+    made: list[ast.expr] = []
+    for each in ast.walk(function):
+        if isinstance(each, ast.Assign):
+            for one in each.targets:
+                if ast.unparse(one) == name:
+                    made.append(each.value)
+                elif isinstance(one, ast.Tuple) and isinstance(each.value, ast.Tuple) and len(one.elts) == len(each.value.elts):
+                    made += [value for part, value in zip(one.elts, each.value.elts, strict=True) if ast.unparse(part) == name]
+        elif isinstance(each, ast.AugAssign) and ast.unparse(each.target) == name:
+            made.append(each)  # type: ignore[arg-type]
+    return made
+
+
+def same_place(script: Script) -> Iterator[Spot]:
+    """A ring that is always filled at the same index."""
+    for kind in script.classes:
+        methods = [each for each in kind.body if isinstance(each, ast.FunctionDef)]
+        later = [each for each in methods if each.name != "__init__"]
+        for method in later:
+            stores = [
+                each
+                for each in ast.walk(method)
+                if isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Store) and _own(each.value)
+            ]
+            for index in {
+                ast.unparse(each.slice): each.slice for each in stores if isinstance(each.slice, ast.Name | ast.Attribute)
+            }.values():
+                held = (
+                    _set_to(method, index) if isinstance(index, ast.Name) else [value for each in later for value in _set_to(each, index)]
+                )
+                for value in held:
+                    divided = isinstance(value, ast.BinOp) and isinstance(value.op, ast.FloorDiv)
+                    one = (
+                        isinstance(value, ast.BinOp)
+                        and isinstance(value.op, ast.Mod)
+                        and isinstance(value.right, ast.Constant)
+                        and value.right.value == 1
+                    )
+                    if divided or one:
+                        yield Spot(
+                            value, f"`{ast.unparse(index)}` stays the same: each transition overwrites the one before", "count % capacity"
+                        )
+                counted = [each for each in stores if ast.unparse(each.slice) == ast.unparse(index)]
+                if isinstance(index, ast.Attribute) and _own(index) and not held and len(counted) > 1:
+                    yield Spot(
+                        counted[0],
+                        f"`{ast.unparse(index)}` is never moved on: each transition overwrites the one before",
+                        f"{ast.unparse(index)} += 1",
+                    )
+
+
+def path_begins_at_the_first(script: Script) -> Iterator[Spot]:
+    """slice(self.start, self.ptr), where the start is never moved on."""
+    for kind in script.classes:
+        methods = [each for each in kind.body if isinstance(each, ast.FunctionDef)]
+        for each in ast.walk(kind):
+            bounds: list[ast.expr | None] = []
+            if isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id == "slice" and len(each.args) == 2:
+                bounds = list(each.args)
+            elif isinstance(each, ast.Slice):
+                bounds = [each.lower, each.upper]
+            if len(bounds) != 2 or bounds[0] is None or bounds[1] is None or not _own(bounds[0]) or not _own(bounds[1]):
+                continue
+            begins = [value for method in methods for value in _set_to(method, bounds[0])]
+            grows = [value for method in methods for value in _set_to(method, bounds[1]) if isinstance(value, ast.AugAssign | ast.BinOp)]
+            if begins and grows and all(isinstance(value, ast.Constant) for value in begins):
+                text = f"`{ast.unparse(bounds[0])}` is never moved on: every path begins where the first one did, and earlier ones are computed again"
+                yield Spot(each, text, f"{ast.unparse(bounds[0])} = {ast.unparse(bounds[1])}")
+
+
+MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
+    "COD503": (path_begins_at_the_first,),
+    "COD535": (same_place,),
+}
+"""What is added to which check."""

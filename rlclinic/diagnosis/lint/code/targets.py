@@ -116,6 +116,17 @@ def _is_masked(script: Script, node: ast.AST, product: ast.AST) -> bool:
     )
 
 
+def _kept_as_complement(script: Script) -> bool:
+    """memory[index] = 1 - done: what is read back under the name of a flag is its opposite."""
+    return any(
+        isinstance(node.targets[0], ast.Subscript)
+        and isinstance(node.value, ast.BinOp)
+        and _is_complement(node.value)
+        and words.mentions(node.value.right, words.END)
+        for node in script.all(ast.Assign)
+    )
+
+
 def _is_complement(node: ast.AST) -> bool:
     """1 - x, ~x, not x: what multiplies a future like this is a mask, whatever it is called."""
     if isinstance(node, ast.UnaryOp):
@@ -175,7 +186,7 @@ def mask_inverted(script: Script) -> Iterator[Spot]:
             continue
         for each in held:
             name = words.own_name(bare(each))
-            if words.END(name) and not words.TRUNCATED(name) and flow.polarity(script, each) > 0:
+            if words.END(name) and not words.TRUNCATED(name) and flow.polarity(script, each) > 0 and not _kept_as_complement(script):
                 yield Spot(
                     node, f"the future counts only where `{name}` is true, which is where there is none", f"* (1 - {ast.unparse(each)})"
                 )

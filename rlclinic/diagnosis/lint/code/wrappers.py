@@ -1,5 +1,7 @@
 """Environments and wrappers that a script defines: what their `step` and `reset` do with actions, rewards, ends and state."""
 
+# ruff: noqa: E501 — a message reads best whole
+
 import ast
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -13,7 +15,22 @@ _PUNISHED: Final = frozenset(
     {"distance", "dist", "error", "err", "penalty", "cost", "deviation", "gap", "miss", "tracking_error", "position_error", "control_cost"}
 )
 """Names of what a reward takes away."""
-_TOTALS: Final = ("total", "num_", "n_", "episode", "global", "count_", "lifetime", "all_", "best", "history", "running", "rms", "mean", "var")
+_TOTALS: Final = (
+    "total",
+    "num_",
+    "n_",
+    "episode",
+    "global",
+    "count_",
+    "lifetime",
+    "all_",
+    "best",
+    "history",
+    "running",
+    "rms",
+    "mean",
+    "var",
+)
 _PLAIN: Final = frozenset({"zeros", "array", "asarray", "float32", "float", "int", "zeros_like"})
 
 
@@ -62,15 +79,20 @@ def _values(step: ast.FunctionDef, node: ast.expr, depth: int = 3) -> list[tuple
                         if isinstance(one, ast.Name) and one.id == node.id
                         for value, _ in _values(step, given, depth - 1)
                     ]
-        elif isinstance(each, ast.AugAssign | ast.AnnAssign) and isinstance(each.target, ast.Name) and each.target.id == node.id:
-            if each.value is not None:
-                found.append((each.value, each))
+        elif (
+            isinstance(each, ast.AugAssign | ast.AnnAssign)
+            and isinstance(each.target, ast.Name)
+            and each.target.id == node.id
+            and each.value
+        ):
+            found.append((each.value, each))
     return found or [(node, node)]
 
 
 def _counters(step: ast.FunctionDef) -> set[str]:
     """Attributes that step counts up by one."""
-    counted, moved = set(), {""}
+    counted: set[str] = set()
+    moved = {""}
     for each in ast.walk(step):
         if isinstance(each, ast.AugAssign) and isinstance(each.value, ast.Constant) and each.value.value == 1:
             (counted if isinstance(each.op, ast.Add) else moved).add(own_attribute(each.target))
@@ -86,6 +108,8 @@ def _is_clock(test: ast.AST, counters: set[str]) -> bool:
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return False
     left, right = own_attribute(test.left) in counters, own_attribute(test.comparators[0]) in counters
+    if any(word in ast.unparse(test).lower() for word in ("goal", "target", "finish")):
+        return False
     rises, falls = isinstance(test.ops[0], ast.Gt | ast.GtE | ast.Eq), isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Eq)
     return (left and rises) or (right and falls)
 
@@ -98,8 +122,10 @@ def clock_as_end(script: Script) -> Iterator[Spot]:
     """`terminated` is set by a limit of steps, in whatever way."""
     for kind, methods in defined(script):
         step = methods.get("step")
-        counters = _counters(step) if step else set()
-        for ended in [each.elts[2] for each in _five(step)] if step and counters else []:
+        if step is None:
+            continue
+        counters = _counters(step)
+        for ended in [each.elts[2] for each in _five(step)] if counters else []:
             places: list[ast.AST] = []
             for value, where in _values(step, ended):
                 parts = value.values if isinstance(value, ast.BoolOp) and isinstance(value.op, ast.Or) else [value]
@@ -121,7 +147,9 @@ def ends_merged(script: Script) -> Iterator[Spot]:
     """A wrapper that hands both ends on as `terminated`."""
     for kind, methods in defined(script):
         step = methods.get("step")
-        for given in _five(step) if step else []:
+        if step is None:
+            continue
+        for given in _five(step):
             for value, where in _values(step, given.elts[2]):
                 joined = (isinstance(value, ast.BoolOp) and isinstance(value.op, ast.Or)) or (
                     isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitOr)
@@ -134,7 +162,9 @@ def never_ends(script: Script) -> Iterator[Spot]:
     """`terminated` is set to False at the beginning of `step`, returned, and by nothing else in between, though a goal is paid for."""
     for kind, methods in defined(script):
         step = methods.get("step")
-        for given in _five(step) if step and not is_wrapper(kind) else []:
+        if step is None or is_wrapper(kind):
+            continue
+        for given in _five(step):
             held = _values(step, given.elts[2])
             is_named = isinstance(given.elts[2], ast.Name)
             if not is_named or not held or not all(_is_constant(value, False) for value, _ in held):
@@ -226,7 +256,11 @@ def changed_action_not_taken(script: Script) -> Iterator[Spot]:
             for each in before if raw else []:
                 name = each.targets[0].id  # type: ignore[attr-defined]
                 uses = [one for one in ast.walk(step) if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load)]
-                stored = [one for one in uses if any(isinstance(up, ast.Assign) and own_attribute(up.targets[0]) in kept for up in script.ancestors(one))]
+                stored = [
+                    one
+                    for one in uses
+                    if any(isinstance(up, ast.Assign) and own_attribute(up.targets[0]) in kept for up in script.ancestors(one))
+                ]
                 if len(stored) == len(uses):
                     yield Spot(call, f"`{name}` is worked out of `{given}`, and the environment gets `{given}` itself", f"step({name})")
 
@@ -272,11 +306,17 @@ def reward_turned_round(script: Script) -> Iterator[Spot]:
                 if isinstance(each, ast.Return) and each.value is not None:
                     for value, _ in _values(changes, each.value):
                         if _sign(value, given) == -1:
-                            yield Spot(each, f"{kind.name} turns the sign of the reward round: what was good is punished", "without the minus")
+                            yield Spot(
+                                each, f"{kind.name} turns the sign of the reward round: what was good is punished", "without the minus"
+                            )
                         elif (floor := _floor(value, given)) is not None:
-                            yield Spot(floor, f"{kind.name} gives 0 for every reward below 0: mistakes cost nothing", "np.clip(reward, -1.0, 1.0)")
+                            yield Spot(
+                                floor, f"{kind.name} gives 0 for every reward below 0: mistakes cost nothing", "np.clip(reward, -1.0, 1.0)"
+                            )
         step = methods.get("step")
-        for given_five in _five(step) if step and not is_wrapper(kind) else []:
+        if step is None or is_wrapper(kind):
+            continue
+        for given_five in _five(step):
             direct = any(_punished(step, term, 0) is not None for _, term in _summands(given_five.elts[1]))
             for value, where in [(given_five.elts[1], given_five)] if direct else _values(step, given_five.elts[1], depth=1):
                 worse = [(sign, held) for sign, term in _summands(value) for held in [_punished(step, term)] if held is not None]
@@ -344,7 +384,9 @@ def _floor(node: ast.expr, name: str) -> ast.expr | None:
             continue
         called = words.own_name(each.func)
         zeros = [isinstance(one, ast.Constant) and one.value == 0 and not isinstance(one.value, bool) for one in each.args]
-        if called in ("clip", "clamp") and len(zeros) > 1 and zeros[1] or called in ("max", "maximum") and len(zeros) == 2 and any(zeros):
+        if (called in ("clip", "clamp") and len(zeros) > 1 and zeros[1]) or (
+            called in ("max", "maximum") and len(zeros) == 2 and any(zeros)
+        ):
             return each
     return None
 
@@ -361,7 +403,11 @@ def state_survives(script: Script) -> Iterator[Spot]:
         for each in ast.walk(step):
             targets = each.targets if isinstance(each, ast.Assign) else [each.target] if isinstance(each, ast.AugAssign) else []
             for name in {own_attribute(target) for target in targets} - {""} - renewed:
-                if name.lower().startswith(_TOTALS) or name.lstrip("_").lower().startswith(_TOTALS) or name not in _set_in(methods["__init__"]):
+                if (
+                    name.lower().startswith(_TOTALS)
+                    or name.lstrip("_").lower().startswith(_TOTALS)
+                    or name not in _set_in(methods["__init__"])
+                ):
                     continue
                 earlier = isinstance(each, ast.AugAssign) or any(
                     own_attribute(one) == name and isinstance(one.ctx, ast.Load) and position(one) < position(each)  # type: ignore[attr-defined]
@@ -388,7 +434,11 @@ def _set_in(function: ast.FunctionDef) -> set[str]:
         for target in targets:
             for part in ast.walk(target):
                 made.add(own_attribute(part))
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in ("fill", "clear", "append", "update", "copyto"):
+        if (
+            isinstance(each, ast.Call)
+            and isinstance(each.func, ast.Attribute)
+            and each.func.attr in ("fill", "clear", "append", "update", "copyto")
+        ):
             made.add(own_attribute(each.func.value))
     return made - {""}
 
@@ -489,7 +539,11 @@ def _length(box: ast.Call) -> int | None:
 
 def _count(node: ast.expr) -> int | None:
     """Numbers in a written array of one dimension."""
-    if isinstance(node, ast.Call) and words.own_name(node.func) in ("array", "asarray", "astype", "float32") and (node.args or isinstance(node.func, ast.Attribute)):
+    if (
+        isinstance(node, ast.Call)
+        and words.own_name(node.func) in ("array", "asarray", "astype", "float32")
+        and (node.args or isinstance(node.func, ast.Attribute))
+    ):
         inner = node.args[0] if words.own_name(node.func) != "astype" else node.func.value  # type: ignore[attr-defined]
         return _count(inner)
     if isinstance(node, ast.List | ast.Tuple) and not any(isinstance(each, ast.Starred | ast.List | ast.Tuple) for each in node.elts):
@@ -513,7 +567,10 @@ def reset_returns_observation(script: Script) -> Iterator[Spot]:
             name = own_attribute(each.value.func) if isinstance(each, ast.Return) and isinstance(each.value, ast.Call) else ""
             inner = methods.get(name)
             ends = [one for one in ast.walk(inner) if isinstance(one, ast.Return)] if inner is not None else []
-            alone = all(isinstance(one.value, ast.Call) and words.own_name(one.value.func) in (*_PLAIN, "concatenate", "astype", "append") for one in ends)
+            alone = all(
+                isinstance(one.value, ast.Call) and words.own_name(one.value.func) in (*_PLAIN, "concatenate", "astype", "append")
+                for one in ends
+            )
             if ends and alone:
                 yield Spot(each, f"{kind.name}.reset returns the observation alone; Gymnasium expects (obs, info)", "return obs, {}")
 
@@ -524,7 +581,9 @@ def global_chance(script: Script) -> Iterator[Spot]:
         reset = methods.get("reset")
         if reset is None or is_wrapper(kind) or "seed" not in {each.arg for each in [*reset.args.args, *reset.args.kwonlyargs]}:
             continue
-        if any(isinstance(one, ast.Call) and ast.unparse(one.func).endswith(("random.seed", "random.default_rng")) for one in ast.walk(kind)):
+        if any(
+            isinstance(one, ast.Call) and ast.unparse(one.func).endswith(("random.seed", "random.default_rng")) for one in ast.walk(kind)
+        ):
             continue
         for name in ("reset", "step"):
             for each in ast.walk(methods[name]) if name in methods else ():
@@ -563,7 +622,22 @@ def _judges(script: Script, test: ast.expr) -> bool:
                 return True
         elif isinstance(each, ast.Name | ast.Attribute):
             name = words.own_name(each).lower()
-            if any(word in name for word in ("stop", "solved", "success", "converged", "done", "finished", "patience", "exceeded", "abort", "timeout", "best")):
+            if any(
+                word in name
+                for word in (
+                    "stop",
+                    "solved",
+                    "success",
+                    "converged",
+                    "done",
+                    "finished",
+                    "patience",
+                    "exceeded",
+                    "abort",
+                    "timeout",
+                    "best",
+                )
+            ):
                 return True
         elif isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr not in ("get", "keys", "any", "all"):
             return True

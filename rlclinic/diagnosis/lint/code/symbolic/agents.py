@@ -202,7 +202,9 @@ def evaluated_in_training_env(script: Script) -> Iterator[Spot]:
     for call, env in evaluated(run):
         if any(env is each for each in training):
             if isinstance(env, Symbol) and env.op == "env":
-                text = "the environment that was trained on is the one that the agent is judged in: wrappers and statistics of training count"
+                text = (
+                    "the environment that was trained on is the one that the agent is judged in: wrappers and statistics of training count"
+                )
                 yield _spot(call.node, text, "a second environment", strength=0.4)
             for record in run.records:
                 if any(name.endswith("BaseCallback") for name in record.kind.external()) and env in record.attributes.values():
@@ -283,8 +285,10 @@ def normalizer_goes_on(script: Script) -> Iterator[Spot]:
                     yield _spot(later[-1].node, f"{name} is True in evaluation: {text}", f"{name} = False")
             elif isinstance(given, Symbol) and given.data is True:
                 yield _spot(formulas.written(given), f"{name} is True in evaluation: {text}", f"{name}=False")
-            elif given is None and outer.data == "VecNormalize.load" and any(
-                event.name in ("set training", "set norm_reward") and event.subject is outer for event in run.events
+            elif (
+                given is None
+                and outer.data == "VecNormalize.load"
+                and any(event.name in ("set training", "set norm_reward") and event.subject is outer for event in run.events)
             ):
                 yield _spot(outer.node, f"{name} is loaded as it was in training, and stays so in evaluation: {text}", f"{name} = False")
 

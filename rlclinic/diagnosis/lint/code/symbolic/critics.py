@@ -9,7 +9,7 @@ from typing import Final
 from rlclinic.diagnosis.lint.code.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import experience, formulas, learning
 from rlclinic.diagnosis.lint.code.symbolic.execution import Items, Symbol, Value
-from rlclinic.diagnosis.lint.code.symbolic.formulas import called, execution, gradient, outputs_in, terms
+from rlclinic.diagnosis.lint.code.symbolic.formulas import called, execution, outputs_in, terms
 
 _SMALLEST: Final = frozenset({"min", "minimum", "amin", "fmin", "where", "lerp"})
 
@@ -34,7 +34,11 @@ def target_not_used(script: Script) -> Iterator[Spot]:
         asked = outputs_in(goal)
         rewarded = any(formulas.role(each) == "reward" for each in formulas.parts(goal, into_networks=False, into_arrays=False))
         if asked and not rewarded and all(id(out) in futures for out in asked):
-            yield _spot(part.node, "the error is taken against the value of what comes next alone, and the target with the reward is never used", "the target")
+            yield _spot(
+                part.node,
+                "the error is taken against the value of what comes next alone, and the target with the reward is never used",
+                "the target",
+            )
 
 
 def one_of_two_critics(script: Script) -> Iterator[Spot]:
@@ -52,26 +56,43 @@ def one_of_two_critics(script: Script) -> Iterator[Spot]:
         if not apart or id(target.sum) in seen or formulas.carried(target.future.factors[-1]) is not None:
             continue
         seen.add(id(target.sum))
-        futures = [term for term in terms(target.sum) if term.sign > 0 and any(outputs_in(one) for one in term.factors) and not any(formulas.is_reward(one) for one in term.factors)]
-        asked = [out for term in futures for factor in term.factors for out in _asked_with_action(factor)]
+        futures = [
+            term
+            for term in terms(target.sum)
+            if term.sign > 0 and any(outputs_in(one) for one in term.factors) and not any(formulas.is_reward(one) for one in term.factors)
+        ]
+        asked = [out for term in futures for factor in term.factors for out in outputs_in(factor)]
         held = {id(out.args[0]) for out in asked}
-        chosen = any(called(part) in _SMALLEST for term in futures for factor in term.factors for part in formulas.parts(factor, into_networks=False, into_arrays=False))
+        chosen = any(
+            called(part) in _SMALLEST
+            for term in futures
+            for factor in term.factors
+            if outputs_in(factor)
+            for part in formulas.parts(factor, into_networks=False, into_arrays=False)
+        )
         if len(held) == 1 and not chosen:
-            named = [node for node, value in aliases if any(value is out or out in outputs_in(value) for out in asked) and isinstance(value, Symbol)]
+            named = [
+                node
+                for node, value in aliases
+                if any(value is out or out in outputs_in(value) for out in asked) and isinstance(value, Symbol)
+            ]
             where = named[0] if named else formulas.written(asked[0])
-            yield _spot(where, "two critics are trained on this target, and only one of them takes part in it: its errors upwards are kept", "torch.min(q1, q2)")
+            yield _spot(
+                where,
+                "two critics are trained on this target, and only one of them takes part in it: its errors upwards are kept",
+                "torch.min(q1, q2)",
+            )
         elif len(held) == 2 and not chosen and (len(futures) == 2 or _is_mean(futures[0].factors)):
             where = futures[0].joined or target.sum.node
             yield _spot(where, "the mean of two critics is the target, not the smaller one: errors upwards are kept", "torch.min(q1, q2)")
 
 
 def _is_mean(factors: list[Value]) -> bool:
-    return any(part.op == "Add" or called(part) == "mean" for factor in factors for part in formulas.parts(factor, into_networks=False, into_arrays=False))
-
-
-def _asked_with_action(value: Value) -> list[Symbol]:
-    """Critics' answers about an observation and an action."""
-    return [out for out in outputs_in(value)]
+    return any(
+        part.op == "Add" or called(part) == "mean"
+        for factor in factors
+        for part in formulas.parts(factor, into_networks=False, into_arrays=False)
+    )
 
 
 def same_error_twice(script: Script) -> Iterator[Spot]:
@@ -83,7 +104,9 @@ def same_error_twice(script: Script) -> Iterator[Spot]:
                 if called(factor) in ("mse_loss", "smooth_l1_loss", "huber_loss") and isinstance(factor, Symbol) and len(factor.args) > 1:
                     key = (id(factor.args[0]), id(factor.args[1]))
                     if key in seen and seen[key] is not factor.node:
-                        yield _spot(factor.node, "the same error is counted twice: the other critic learns nothing", "the other critic's value")
+                        yield _spot(
+                            factor.node, "the same error is counted twice: the other critic learns nothing", "the other critic's value"
+                        )
                     seen[key] = factor.node
 
 
@@ -113,20 +136,31 @@ def dueling_over_the_batch(script: Script) -> Iterator[Spot]:
 
 
 def _is_added(script: Script, value: Symbol) -> bool:
-    return any(each.op == "Add" and any(one is value for one in each.args) and any(isinstance(one, Symbol) and one.op == "out" for one in each.args) for each in execution(script).sums)
+    return any(
+        each.op == "Add"
+        and any(one is value for one in each.args)
+        and any(isinstance(one, Symbol) and one.op == "out" for one in each.args)
+        for each in execution(script).sums
+    )
 
 
 def rewards_normalized(script: Script) -> Iterator[Spot]:
     """Rewards of a batch from a replay, less the mean of that batch."""
+    replayed = bool(formulas.copies(execution(script)))
     for each in execution(script).sums:
         if each.op == "Sub" and len(each.args) == 2 and called(each.args[1]) == "mean":
             mean = each.args[1]
             assert isinstance(mean, Symbol)
             own = mean.args[0] if mean.args else None
             drawn = own is not None and any(
-                part.op == "sampled" or called(part) in ("sample", "choice", "choices", "randint") for part in formulas.parts(own, into_networks=False, into_arrays=False)
+                part.op == "sampled" or called(part) in ("sample", "choice", "choices", "randint")
+                for part in formulas.parts(own, into_networks=False, into_arrays=False)
             )
-            if own is each.args[0] and formulas.role(own) == "reward" and (drawn or experience.is_drawn(own)):
+            if (
+                own is each.args[0]
+                and formulas.role(own) == "reward"
+                and (drawn or experience.is_drawn(own) or (replayed and experience.is_listed(own)))
+            ):
                 yield _spot(
                     each.node,
                     "rewards are normalized by the batch that they happen to be drawn with: the same transition has another reward each time, and their sign is lost",
@@ -145,60 +179,34 @@ def softmax_layer_over_the_batch(script: Script) -> Iterator[Spot]:
             if isinstance(layer, Symbol) and layer.op == "net" and layer.data in ("Softmax", "LogSoftmax"):
                 given = layer.keys.get("dim") or (layer.args[0] if layer.args else None)
                 if formulas.number(given) == 0:
-                    yield _spot(layer.node, "softmax is taken over the batch, not over the actions: probabilities of a row do not add up to 1", "dim=-1")
+                    yield _spot(
+                        layer.node,
+                        "softmax is taken over the batch, not over the actions: probabilities of a row do not add up to 1",
+                        "dim=-1",
+                    )
 
 
 def _is_stacked(value: Value) -> bool:
     """Several observations of a list."""
     for part in formulas.parts(value, into_networks=False, into_arrays=False):
-        if called(part) in ("stack", "vstack", "array", "tensor", "cat") and part.args and isinstance(part.args[0], Items) and part.args[0].is_open:
+        if (
+            called(part) in ("stack", "vstack", "array", "tensor", "cat")
+            and part.args
+            and isinstance(part.args[0], Items)
+            and part.args[0].is_open
+        ):
             return True
-        if part.op == "item" and called(part.args[0]) in ("array", "stack") and len(part.args) > 1 and not isinstance(formulas.number(part.args[1]), float):
+        if (
+            part.op == "item"
+            and called(part.args[0]) in ("array", "stack")
+            and len(part.args) > 1
+            and not isinstance(formulas.number(part.args[1]), float)
+        ):
             return not any(inner.op == "index" for inner in formulas.parts(part.args[1]))
     return False
 
 
-def weighted_by_value(script: Script) -> Iterator[Spot]:
-    """A policy gradient that is weighted with what the critic says, without any reward."""
-    from rlclinic.diagnosis.lint.code.symbolic import semantics
-
-    for event, term, factor in semantics.weighted(script):
-        held = terms(factor)
-        made = [each for each in formulas.origins(factor) if each.op != "const"]
-        plain = bool(made) and all(each.op == "out" and _is_one_number(each) for each in made)
-        if plain and not gradient(factor) and len(held) == 1:
-            yield _spot(term.node or event.node, "the policy's part is weighted with the value of the state, and no reward is in it: every action of a good state is reinforced", "advantage = return - value")
-
-
-def _is_one_number(out: Symbol) -> bool:
-    """Whether a network answers with one number for an observation alone."""
-    network = out.args[0]
-    last = network.args[-1] if isinstance(network, Symbol) and network.data == "Sequential" and network.args else network
-    size = last.args[1] if isinstance(last, Symbol) and last.data == "Linear" and len(last.args) > 1 else None
-    return formulas.number(size) == 1 and len(out.args) == 2 and called(out.args[1]) not in ("cat", "concatenate", "hstack")
-
-
-def advantage_turned_round(script: Script) -> Iterator[Spot]:
-    """value - target as the weight of a policy gradient."""
-    from rlclinic.diagnosis.lint.code.symbolic import semantics
-
-    for event, term, factor in semantics.weighted(script):
-        inner = factor
-        while isinstance(inner, Symbol) and called(inner) in formulas.PASSING and inner.args:
-            inner = inner.args[0]
-        held = terms(inner)
-        rewards = [one for one in held if any(formulas.is_reward(each) for each in one.factors)]
-        values = [one for one in held if one not in rewards and any(outputs_in(each) for each in one.factors)]
-        if len(rewards) == 1 and rewards[0].sign < 0 and any(one.sign > 0 for one in values):
-            yield _spot(
-                inner.node if isinstance(inner, Symbol) else event.node,
-                "the advantage is turned round: it is negative where an action did better than expected",
-                "target - value",
-            )
-
-
 MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
-    "COD303": (advantage_turned_round, weighted_by_value),
     "COD516": (target_not_used,),
     "COD522": (one_of_two_critics, same_error_twice),
     "COD533": (dueling_over_the_batch, softmax_layer_over_the_batch),

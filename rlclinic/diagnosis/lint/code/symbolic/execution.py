@@ -532,7 +532,8 @@ class Execution:
             if test.data in ("Is", "IsNot") and isinstance(right, Symbol) and right.op == "const" and right.data is None:
                 if isinstance(left, Symbol) and left.op == "const":
                     return (left.data is None) == (test.data == "Is")
-                if not isinstance(left, Symbol) or left.op in ("net", "env", "optimizer", "array", "dist"):
+                made = isinstance(left, Symbol) and left.op == "call" and str(left.data).startswith(("torch.", "numpy."))
+                if made or not isinstance(left, Symbol) or left.op in ("net", "env", "optimizer", "array", "dist"):
                     return test.data == "IsNot"
             if isinstance(left, Symbol) and left.op == "ext" and left.data == "__name__":
                 return True
@@ -1294,6 +1295,8 @@ class Execution:
         if isinstance(holder, Table):
             return self._of_table(holder, name, args, keys, node)
         if isinstance(holder, Symbol):
+            if holder.op == "ext" and name in ("step", "reset") and words.ENVIRONMENT(str(holder.data)) and "." not in str(holder.data):
+                return self._stepped(holder, name, args, keys, node)
             if holder.op == "ext":
                 return self._library(f"{holder.data}.{name}", args, keys, node)
             return self._of_symbol(holder, name, args, keys, node)

@@ -275,23 +275,39 @@ def asked_about_the_same(script: Script) -> Iterator[Spot]:
                 for each in seen
                 if each.op == "observed" or (each.op == "stepped" and each.data[0] == 0 and id(each.args[0]) not in steps)
             ]
-            if seen and len(before) == len(seen) and all(is_drawn(given) for given in asked):
+            if seen and len(before) == len(seen) and all(is_drawn(given) or is_listed(given) for given in asked):
                 kept = [_kept_as_next(script, each) for each in before]
                 # The action that the critic is asked about may be the one that looks at the wrong observation.
                 acting = [inner for given in out.args[1:] for inner in formulas.outputs_in(given)]
                 acting += [
                     inner
                     for given in out.args[1:]
-                    for joined in ([given.args[0]] if called(given) in ("cat", "concatenate", "hstack") and isinstance(given, Symbol) else [])
+                    for joined in (
+                        [given.args[0]] if called(given) in ("cat", "concatenate", "hstack") and isinstance(given, Symbol) else []
+                    )
                     for inner in formulas.outputs_in(joined)
                 ]
-                for where in (formulas.written(acting[0]) if acting else formulas.written(out), *kept):
+                fields = [_read_as(script, given) for given in asked]
+                places = [formulas.written(acting[0]) if acting else formulas.written(out), *kept]
+                for where in [each for each in fields if each is not None] or places:
                     if where is not None:
                         yield _spot(
                             where,
                             "the target asks about the observation before the step, where the one after it is meant",
                             "the next observation",
                         )
+
+
+def _read_as(script: Script, asked: Value) -> ast.AST | None:
+    """next_states = stack([row.state for row in rows]): where the field of another name is read."""
+    made = [part.node for part in formulas.parts(asked, into_networks=False, into_arrays=False) if isinstance(part.node, ast.Call)]
+    for statement in script.all(ast.Assign):
+        name = words.own_name(statement.targets[0])
+        inside = any(node.lineno == statement.lineno for node in made if hasattr(node, "lineno"))
+        fields = {each.attr for each in ast.walk(statement.value) if isinstance(each, ast.Attribute) and words.OBSERVATION(each.attr)}
+        if inside and _is_next(name) and fields and not any(_is_next(each) for each in fields):
+            return statement
+    return None
 
 
 def _kept_as_next(script: Script, observation: Symbol) -> ast.AST | None:
@@ -314,6 +330,15 @@ def asked_here(value: Value, depth: int = 10) -> list[Symbol]:
     if value.op in ("method", "call", "attribute", "item", "Sub", "Mult") and called(value) not in ("argmax", "gather"):
         return [found for each in value.args for found in asked_here(each, depth - 1)]
     return asked_here(value.args[0], depth - 1) if called(value) == "gather" else []
+
+
+def is_listed(value: Value) -> bool:
+    """Several of a list that grows, stacked: [row.obs for row in rows]."""
+    return any(
+        isinstance(each, Items) and each.is_open
+        for part in formulas.parts(value, into_networks=False, into_arrays=False)
+        for each in part.args
+    )
 
 
 def is_drawn(value: Value) -> bool:
@@ -620,7 +645,10 @@ def chance_over_time(script: Script) -> Iterator[Spot]:
             explores, exploits = (holds, fails) if smaller else (fails, holds)
             if _is_random_action(explores) and _is_greedy_action(exploits):
                 held.setdefault(test.node, []).append(value)
-    for node, values in held.items():
+    for node, every in held.items():
+        # An evaluation that gives 0 asks at the same place as training, whose chance changes.
+        moving = [each for each in every if isinstance(each, Symbol) and each.op == "carried"]
+        values = moving or every
         course = _course(values)
         if course is None:
             continue

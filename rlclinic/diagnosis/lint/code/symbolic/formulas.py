@@ -940,7 +940,11 @@ def _traces(script: Script) -> list[tuple[Symbol, Term]]:
             if len(running) == 1 and len(rest) == 1 and len(rest[0].factors) == 1 and not is_reward(rest[0].factors[0]):
                 error = rest[0].factors[0]
                 inner = [part for part in parts(error, into_networks=False) if part.op == "stepped" and _role(part) == "reward"]
-                if inner and any(part.op in ("Sub", "out") for part in parts(error, into_networks=False)) and not any(part is each for part in parts(error)):
+                if (
+                    inner
+                    and any(part.op in ("Sub", "out") for part in parts(error, into_networks=False))
+                    and not any(part is each for part in parts(error))
+                ):
                     made.append((each, running[0]))
     return made
 

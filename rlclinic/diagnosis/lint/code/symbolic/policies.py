@@ -358,7 +358,14 @@ def log_prob_not_summed(script: Script) -> Iterator[Spot]:
             for one, weight in (part.args, part.args[::-1]):
                 inner = [each for each in formulas.parts(one, into_networks=False, into_arrays=False) if called(each) == "log_prob"]
                 shape = sizes.shape(weight)
-                if len(inner) != 1 or shape != (sizes.BATCH,) or inner[0].free or not isinstance(inner[0].args[0], Symbol):
+                if (
+                    len(inner) != 1
+                    or shape is None
+                    or len(shape) != 1
+                    or shape == ("D",)
+                    or inner[0].free
+                    or not isinstance(inner[0].args[0], Symbol)
+                ):
                     continue
                 dist = inner[0].args[0]
                 summed = any(called(each) in ("sum", "mean", "prod") for each in _above(one, inner[0]))

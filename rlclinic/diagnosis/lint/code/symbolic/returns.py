@@ -1,7 +1,5 @@
 """What checks say of discounted sums: returns and advantages that are accumulated backwards, in a loop or by a filter."""
 
-# ruff: noqa: E501 — a message reads best whole
-
 import ast
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -24,7 +22,9 @@ def _key(value: Value) -> object:
 
 
 def _coefficients(factors: list[Value]) -> list[Value]:
-    return [each for each in factors if formulas.is_scalar(each) and formulas.number(each) not in (1.0, 0.0) and formulas.flag(each) is None]
+    return [
+        each for each in factors if formulas.is_scalar(each) and formulas.number(each) not in (1.0, 0.0) and formulas.flag(each) is None
+    ]
 
 
 def traces(script: Script) -> Iterator[tuple[Symbol, Term, list[Term]]]:
@@ -42,7 +42,9 @@ def traces(script: Script) -> Iterator[tuple[Symbol, Term, list[Term]]]:
             # An error that was kept before, for every step.
             made = [origin for origin in formulas.origins(rest[0].factors[0]) if origin.op in ("Add", "Sub")]
             rest = terms(made[-1]) if made else rest
-        if any(any(formulas.is_reward(one) for one in term.factors) for term in rest) and any(outputs_in(one) for term in rest for one in term.factors):
+        if any(any(formulas.is_reward(one) for one in term.factors) for term in rest) and any(
+            outputs_in(one) for term in rest for one in term.factors
+        ):
             seen.add(id(each.node))
             yield each, running[0], rest
 
@@ -63,16 +65,40 @@ def discount_missing(script: Script) -> Iterator[Spot]:
         for future in futures[:1]:
             discounts = {_key(each) for each in _coefficients(future.factors)}
             if discounts and own and kept and not discounts <= keys and len(kept) == 1:
-                yield _spot(running.node or total.node, "the running advantage is not discounted by what discounts the value of what comes next", "gamma * lambda * running")
+                yield _spot(
+                    running.node or total.node,
+                    "the running advantage is not discounted by what discounts the value of what comes next",
+                    "gamma * lambda * running",
+                )
             elif discounts and own and keys == discounts and named and len(kept) == 1:
-                yield _spot(running.node or total.node, "the running advantage is discounted by gamma alone, though there is a lambda", "gamma * lambda * running")
+                yield _spot(
+                    running.node or total.node,
+                    "the running advantage is discounted by gamma alone, though there is a lambda",
+                    "gamma * lambda * running",
+                )
             elif not discounts and own and len(kept) > 1 and len(future.factors) <= 2:
-                yield _spot(future.joined or future.node, "the value of what comes next is not discounted, and the running advantage is", "gamma * next_value")
+                yield _spot(
+                    future.joined or future.node,
+                    "the value of what comes next is not discounted, and the running advantage is",
+                    "gamma * next_value",
+                )
         if futures and not own and len(kept) > 1:
-            yield _spot(futures[0].joined or futures[0].node, "the error lacks the value of the state itself: it is no advantage, whatever the critic learns", "reward + gamma * next_value - value")
-        added = [each for each in running.factors if isinstance(each, Symbol) and each.op == "Add" and all(formulas.is_scalar(one) for one in each.args)]
+            yield _spot(
+                futures[0].joined or futures[0].node,
+                "the error lacks the value of the state itself: it is no advantage, whatever the critic learns",
+                "reward + gamma * next_value - value",
+            )
+        added = [
+            each
+            for each in running.factors
+            if isinstance(each, Symbol) and each.op == "Add" and all(formulas.is_scalar(one) for one in each.args)
+        ]
         if added:
-            yield _spot(added[0].node, "gamma and lambda are added where they must be multiplied: the running sum grows without a bound", "gamma * lambda")
+            yield _spot(
+                added[0].node,
+                "gamma and lambda are added where they must be multiplied: the running sum grows without a bound",
+                "gamma * lambda",
+            )
 
 
 def future_not_discounted(script: Script) -> Iterator[Spot]:
@@ -84,7 +110,9 @@ def future_not_discounted(script: Script) -> Iterator[Spot]:
         factors = target.future.factors
         plain = all(formulas.flag(one) is not None or outputs_in(one) for one in factors)
         kept = any(formulas.carried(one) is not None for one in factors)
-        products = any(part.op in ("Mult", "Pow") for one in factors for part in formulas.parts(one, into_networks=False, into_arrays=False))
+        products = any(
+            part.op in ("Mult", "Pow") for one in factors for part in formulas.parts(one, into_networks=False, into_arrays=False)
+        )
         if plain and not kept and not products and id(target.sum.node) not in seen:
             seen.add(id(target.sum.node))
             yield _spot(target.sum.node, "the value of what comes next is not discounted, though there is a discount", "gamma * next_value")
@@ -129,7 +157,9 @@ def discount_of_filter(script: Script) -> Iterator[Spot]:
         held = [each for each in formulas.factors(discount) if formulas.number(each) != 1.0]
         where = callers.get(id(call)) or (discount.node if isinstance(discount, Symbol) else None)
         if isinstance(discount, Symbol) and discount.op == "Add":
-            yield _spot(where, "gamma and lambda are added where they must be multiplied: the running sum grows without a bound", "gamma * lambda")
+            yield _spot(
+                where, "gamma and lambda are added where they must be multiplied: the running sum grows without a bound", "gamma * lambda"
+            )
         elif error and len(held) == 1 and any(words.LAMBDA(name) for name in script.words):
             yield _spot(where, "errors are summed with one of gamma and lambda: advantages need the product", "gamma * lambda")
         elif not error and len(held) == 2 and not any(outputs_in(part) for part in parts if part.op == "Sub"):
@@ -139,7 +169,9 @@ def discount_of_filter(script: Script) -> Iterator[Spot]:
 def filtered_forwards(script: Script) -> Iterator[Spot]:
     for call, _, _, turned in filtered(script):
         if not turned:
-            yield _spot(call.node, "the sum runs from the first reward to the last: what came before is counted, not what follows", "x[::-1]")
+            yield _spot(
+                call.node, "the sum runs from the first reward to the last: what came before is counted, not what follows", "x[::-1]"
+            )
 
 
 def nothing_accumulated(script: Script) -> Iterator[Spot]:
@@ -153,16 +185,33 @@ def nothing_accumulated(script: Script) -> Iterator[Spot]:
         if loop not in run.walked or formulas.is_backwards(run.walked[loop]) is not True:
             continue
         held = terms(each)
-        rewards = [term for term in held if term.sign > 0 and any(formulas.is_reward(one) and formulas.carried(one) is None for one in term.factors)]
+        rewards = [
+            term
+            for term in held
+            if term.sign > 0 and any(formulas.is_reward(one) and formulas.carried(one) is None for one in term.factors)
+        ]
         rest = [term for term in held if term not in rewards]
         if len(rewards) != 1 or len(rest) != 1 or len(rest[0].factors) < 2:
             continue
-        later = [one for one in rest[0].factors if not formulas.is_scalar(one) or (isinstance(one, Symbol) and one.op == "parameter" and not words.GAMMA(str(one.data)))]
-        stands = bool(later) and all(isinstance(one, Symbol) and one.op in ("parameter", "out", "const", "method", "call", "phi") and loop not in one.loops for one in later)
+        later = [
+            one
+            for one in rest[0].factors
+            if not formulas.is_scalar(one) or (isinstance(one, Symbol) and one.op == "parameter" and not words.GAMMA(str(one.data)))
+        ]
+        stands = bool(later) and all(
+            isinstance(one, Symbol) and one.op in ("parameter", "out", "const", "method", "call", "phi") and loop not in one.loops
+            for one in later
+        )
         zero = any(formulas.number(one) == 0 for one in rest[0].factors)
-        if (stands and not any(formulas.carried(one) is not None for one in rest[0].factors)) or zero and any(formulas.carried(one) is not None for one in rest[0].factors):
+        if (stands and not any(formulas.carried(one) is not None for one in rest[0].factors)) or (
+            zero and any(formulas.carried(one) is not None for one in rest[0].factors)
+        ):
             seen.add(id(each.node))
-            yield _spot(each.node, "nothing is accumulated: each return is its reward and the same last value, not what follows it", "running = reward + gamma * running")
+            yield _spot(
+                each.node,
+                "nothing is accumulated: each return is its reward and the same last value, not what follows it",
+                "running = reward + gamma * running",
+            )
 
 
 MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {

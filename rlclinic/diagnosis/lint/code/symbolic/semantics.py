@@ -10,7 +10,7 @@ from builtins import id as builtins_id
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import exploration, libraries, words, wrappers
+from rlclinic.diagnosis.lint.code import exploration, libraries, storage, words, wrappers
 from rlclinic.diagnosis.lint.code.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import agents, critics, experience, formulas, learning, policies, returns, sizes, tables, wiring
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
@@ -45,7 +45,11 @@ def no_mask(script: Script) -> Iterator[Spot]:
     for target in formulas.targets(script):
         if not _is_trace(target) and not _masked(target):
             stored = [each for factor in target.future.factors for each in _stored_factor(factor)]
-            tables = all(isinstance(out.args[0], Symbol) and out.args[0].op == "array" for factor in target.future.factors for out in outputs_in(factor))
+            tables = all(
+                isinstance(out.args[0], Symbol) and out.args[0].op == "array"
+                for factor in target.future.factors
+                for out in outputs_in(factor)
+            )
             for where in stored or [target.sum]:
                 # Rows of a table that belong to terminal states are never written, and stay at 0.
                 yield Spot(
@@ -74,11 +78,23 @@ def _masked(target: formulas.Target) -> bool:
     direct = [flag(factor) for factor in target.future.factors]
     if _is_choice(target):
         return False
+    if any(_is_complement(factor) for factor in target.future.factors):
+        return True
     if any(formulas.marks_end(each) for each in (*direct, target.chosen)):
         return True
     return any(formulas.depends_on_flag(factor) for factor in target.future.factors) or any(
         formulas.marks_end(flag(guard)) or formulas.depends_on_flag(guard) for guard in target.sum.guards
     )
+
+
+def _is_complement(factor: Value) -> bool:
+    """~x, 1 - x: what multiplies a future like this is a mask, wherever it comes from."""
+    if not isinstance(factor, Symbol) or outputs_in(factor):
+        return False
+    whole = (
+        factor.op == "Sub" and len(factor.args) == 2 and formulas.number(factor.args[0]) == 1.0 and not formulas.is_scalar(factor.args[1])
+    )
+    return factor.op in ("Invert", "Not") or whole
 
 
 def _is_choice(target: formulas.Target) -> bool:
@@ -138,7 +154,9 @@ def _leaves_at_end(loop: ast.For | ast.While) -> bool:
     if isinstance(loop, ast.While) and words.mentions(loop.test, words.MASK):
         return True
     return any(
-        isinstance(each, ast.If) and words.mentions(each.test, words.MASK) and any(isinstance(one, ast.Break | ast.Return) for one in ast.walk(each))
+        isinstance(each, ast.If)
+        and words.mentions(each.test, words.MASK)
+        and any(isinstance(one, ast.Break | ast.Return) for one in ast.walk(each))
         for each in ast.walk(loop)
     )
 
@@ -235,10 +253,17 @@ def never_bootstrapped(script: Script) -> Iterator[Spot]:
         for factor in target.future.factors:
             for origin in formulas.parts(factor, into_networks=False):
                 held = flag(origin.args[0]) if origin.op == "phi" else None
-                if held is not None and {"terminated", "truncated"} <= held.ends and any(formulas.number(each) == 0 for each in origin.args[1:]):
-                    if any(outputs_in(each) for each in origin.args[1:]):
-                        where = origin.args[0] if isinstance(origin.node, ast.FunctionDef) and isinstance(origin.args[0], Symbol) else origin
-                        yield _spot(where.node, "a time limit is taken for an end: what the critic says of the next observation is left out there, too", "0 if terminated else value")
+                if (
+                    held is not None
+                    and {"terminated", "truncated"} <= held.ends
+                    and any(formulas.number(each) == 0 for each in origin.args[1:])
+                ) and any(outputs_in(each) for each in origin.args[1:]):
+                    where = origin.args[0] if isinstance(origin.node, ast.FunctionDef) and isinstance(origin.args[0], Symbol) else origin
+                    yield _spot(
+                        where.node,
+                        "a time limit is taken for an end: what the critic says of the next observation is left out there, too",
+                        "0 if terminated else value",
+                    )
 
 
 def online_network_in_target(script: Script) -> Iterator[Spot]:
@@ -315,7 +340,9 @@ def target_with_gradient(script: Script) -> Iterator[Spot]:
             for side in sides:
                 reached = _with_gradient(side)
                 for target in sums:
-                    if id(target.sum) in reached and _trained(run, target.future):
+                    asked = [out for factor in target.future.factors for out in outputs_in(factor)]
+                    through = any(builtins_id(out) in reached for out in asked) or not asked
+                    if builtins_id(target.sum) in reached and through and _trained(run, target.future):
                         yield _spot(
                             target.sum.node,
                             "the gradient flows into the target, too: the network is drawn to make its own targets easy",
@@ -383,6 +410,45 @@ def weighted(script: Script) -> Iterator[tuple[Event, Term, Value]]:
                     yield event, Term(1, [factor], formulas.written(chosen)), factor
 
 
+def weighted_by_value(script: Script) -> Iterator[Spot]:
+    """A policy gradient that is weighted with what the critic says, without any reward."""
+    for event, term, factor in weighted(script):
+        held = terms(factor)
+        made = [each for each in formulas.origins(factor) if each.op != "const"]
+        plain = bool(made) and all(each.op == "out" and _is_one_number(each) for each in made)
+        if plain and not gradient(factor) and len(held) == 1:
+            yield _spot(
+                term.node or event.node,
+                "the policy's part is weighted with the value of the state, and no reward is in it: every action of a good state is reinforced",
+                "advantage = return - value",
+            )
+
+
+def _is_one_number(out: Symbol) -> bool:
+    """Whether a network answers with one number for an observation alone."""
+    network = out.args[0]
+    last = network.args[-1] if isinstance(network, Symbol) and network.data == "Sequential" and network.args else network
+    size = last.args[1] if isinstance(last, Symbol) and last.data == "Linear" and len(last.args) > 1 else None
+    return formulas.number(size) == 1 and len(out.args) == 2 and called(out.args[1]) not in ("cat", "concatenate", "hstack")
+
+
+def advantage_turned_round(script: Script) -> Iterator[Spot]:
+    """value - target as the weight of a policy gradient."""
+    for event, _term, factor in weighted(script):
+        inner = factor
+        while isinstance(inner, Symbol) and called(inner) in formulas.PASSING and inner.args:
+            inner = inner.args[0]
+        held = terms(inner)
+        rewards = [one for one in held if any(formulas.is_reward(each) for each in one.factors)]
+        values = [one for one in held if one not in rewards and any(outputs_in(each) for each in one.factors)]
+        if len(rewards) == 1 and rewards[0].sign < 0 and any(one.sign > 0 for one in values):
+            yield _spot(
+                inner.node if isinstance(inner, Symbol) else event.node,
+                "the advantage is turned round: it is negative where an action did better than expected",
+                "target - value",
+            )
+
+
 def advantage_with_gradient(script: Script) -> Iterator[Spot]:
     for event, term, factor in weighted(script):
         if gradient(factor):
@@ -425,7 +491,7 @@ def _is_log_prob(value: Value) -> bool:
 def _is_log_of_probability(value: Symbol) -> bool:
     """log(softmax(…)[action]), log_softmax(…).gather(1, action)."""
     if called(value) == "log" and value.args:
-        inner = [part for part in formulas.parts(value.args[0], into_networks=False, into_arrays=False)]
+        inner = list(formulas.parts(value.args[0], into_networks=False, into_arrays=False))
         softened = any(called(part) == "softmax" or (part.op == "out" and _ends_in_softmax(part)) for part in inner)
         return softened and any(part.op in ("item", "read") or called(part) in ("gather", "sum", "index_select") for part in inner)
     chosen = called(value) in ("gather", "take_along_dim") or (value.op in ("item", "read") and len(value.args) > 1)
@@ -825,9 +891,7 @@ def log_prob_of_fresh_action(script: Script) -> Iterator[Spot]:
             fresh = [
                 each
                 for each in action
-                if called(each) in ("sample", "rsample")
-                and each.args
-                and (each.args[0] is dist or _same_inputs(each.args[0], dist))
+                if called(each) in ("sample", "rsample") and each.args and (each.args[0] is dist or _same_inputs(each.args[0], dist))
             ]
             own = id(part.args[1]) in experience.acted(script) and all(id(each) in experience.acted(script) for each in fresh)
             if fresh and not own and len(fresh) == len(action) and _is_of_stored(dist) and called(fresh[0]) == "sample":
@@ -1387,7 +1451,7 @@ def cleared(id: str, script: Script) -> set[int]:
         return {
             line
             for target in formulas.targets(script)
-            if any((held := flag(factor)) is not None and held.sign < 0 and "named" not in held.ends for factor in target.future.factors)
+            if any((mask := flag(factor)) is not None and mask.sign < 0 for factor in target.future.factors)
             and (line := getattr(target.sum.node, "lineno", 0))
         }
     if id == "COD307":
@@ -1431,7 +1495,7 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD522": (larger_of_critics,),
     "COD306": (advantage_with_gradient,),
     "COD307": (target_with_gradient,),
-    "COD303": (policy_sign,),
+    "COD303": (policy_sign, advantage_turned_round, weighted_by_value),
     "COD524": (actor_sign,),
     "COD523": (entropy_in_actor_loss, soft_value_sign),
     "COD302": (surrogate_sign,),
@@ -1459,5 +1523,5 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
 
 _ROOMS: Final = (
     MEANINGS, agents.MEANINGS, learning.MEANINGS, experience.MEANINGS, policies.MEANINGS, wiring.MEANINGS, wrappers.MEANINGS,
-    libraries.MEANINGS, tables.MEANINGS, critics.MEANINGS, returns.MEANINGS, exploration.MEANINGS,
+    libraries.MEANINGS, tables.MEANINGS, critics.MEANINGS, returns.MEANINGS, exploration.MEANINGS, storage.MEANINGS,
 )  # fmt: skip

@@ -93,14 +93,22 @@ class _Slopes:
     def _entry(self, value: Symbol) -> str | None:
         """Which entries of the table a value is about."""
         table = self.update.table
-        if value.op == "item" and value.args and isinstance(value.args[0], Symbol) and value.args[0].op == "out" and value.args[0].args[0] is table:
+        if (
+            value.op == "item"
+            and value.args
+            and isinstance(value.args[0], Symbol)
+            and value.args[0].op == "out"
+            and value.args[0].args[0] is table
+        ):
             state = value.args[0].args[1]
             if _is_next(state, self.update.step):
                 return "next" if not _is_next(self.update.state, self.update.step) else "old"
             return "old"
         if value.op in ("method", "call") and called(value) not in formulas.PASSING and value.args:
-            rows = [part for part in formulas.parts(value, into_networks=False, into_arrays=False) if part.op == "out" and part.args[0] is table]
-            chosen = [part for part in rows if not (called(value) == "argmax")]
+            rows = [
+                part for part in formulas.parts(value, into_networks=False, into_arrays=False) if part.op == "out" and part.args[0] is table
+            ]
+            chosen = [part for part in rows if called(value) != "argmax"]
             if chosen and called(value) != "where":
                 return "next" if all(_is_next(part.args[1], self.update.step) for part in chosen) else "same"
             if called(value) in _BEST:
@@ -137,7 +145,7 @@ class _Slopes:
             known = [bool(each) for each in held if each is not None]
             return None if len(known) != len(held) else float(any(known) if value.op == "Or" else all(known))
         if value.op == "carried":
-            return next((held for each in value.args if (held := self._of(each, depth - 1)) is not None), None)
+            return next((left for each in value.args if (left := self._of(each, depth - 1)) is not None), None)
         if value.op in formulas.OPERATORS and len(value.args) == 2:
             one, other = (self._of(each, depth - 1) for each in value.args)
             if one is None or other is None or (value.op == "Div" and other == 0):
@@ -165,9 +173,17 @@ def _read(script: Script) -> Iterator[tuple[Update, _Slopes, float, float, float
 def away_from_target(script: Script) -> Iterator[Spot]:
     for update, _, old, reward, _ in _read(script):
         if reward < -1e-6:
-            yield _spot(update.node, "the entry moves away from its target: what is rewarded gets a lower value", "table[s, a] += rate * (target - table[s, a])")
+            yield _spot(
+                update.node,
+                "the entry moves away from its target: what is rewarded gets a lower value",
+                "table[s, a] += rate * (target - table[s, a])",
+            )
         elif reward > 1e-6 and old > 1 - 1e-6:
-            yield _spot(update.node, "the old value is not taken away in the error: the entry grows without a bound", "rate * (target - table[s, a])")
+            yield _spot(
+                update.node,
+                "the old value is not taken away in the error: the entry grows without a bound",
+                "rate * (target - table[s, a])",
+            )
         elif reward > 1 + 1e-6:
             yield _spot(update.node, f"the entry moves by {reward:.2g} times its error, past its target", "a rate below 1")
 
@@ -187,13 +203,21 @@ def future_of_the_same(script: Script) -> Iterator[Spot]:
     for update, slopes, _, _, best in _read(script):
         same = slopes.slope("same")
         if "same" in slopes.met and same is not None and same > 1e-6 and abs(best) < 1e-9 and not _is_next(update.state, update.step):
-            yield _spot(slopes.met["same"].node, "the future is that of the state before the step, where the one after it is meant", "the next state")
+            yield _spot(
+                slopes.met["same"].node,
+                "the future is that of the state before the step, where the one after it is meant",
+                "the next state",
+            )
 
 
 def stored_for_the_next(script: Script) -> Iterator[Spot]:
     for update in updates(script):
         if _is_next(update.state, update.step):
-            yield _spot(update.node, "the entry of the state after the step is changed: the one that the action was chosen in learns nothing", "update before state = next_state")
+            yield _spot(
+                update.node,
+                "the entry of the state after the step is changed: the one that the action was chosen in learns nothing",
+                "update before state = next_state",
+            )
 
 
 def discount_of_table(script: Script) -> Iterator[Spot]:
@@ -205,7 +229,11 @@ def discount_of_table(script: Script) -> Iterator[Spot]:
         if discount > 1 + 1e-6:
             yield _spot(update.node, f"the future counts {discount:.3g} times: values grow without a bound", "a discount below 1")
         elif discount < LEAST_DISCOUNT and reward > LEAST_DISCOUNT:
-            yield _spot(update.node, f"the future counts {discount:.2g} times and the error {reward:.2g} times: rate and discount are swapped", "rate * (reward + discount * best - old)")
+            yield _spot(
+                update.node,
+                f"the future counts {discount:.2g} times and the error {reward:.2g} times: rate and discount are swapped",
+                "rate * (reward + discount * best - old)",
+            )
         elif abs(discount - 1) < 1e-9 and named:
             yield _spot(update.node, "the future is not discounted, though there is a discount", "discount * best")
 
@@ -215,7 +243,11 @@ def mask_of_table(script: Script) -> Iterator[Spot]:
         at_end = slopes.slope("next", ended=1.0)
         if at_end is not None and reward > 0 and abs(best) < 1e-9 < at_end:
             where = slopes.met["next"].node if "next" in slopes.met else update.node
-            yield _spot(where, "the value of what comes next counts only where the episode ended, and nowhere else: the mask is the wrong way round", "0 where terminated")
+            yield _spot(
+                where,
+                "the value of what comes next counts only where the episode ended, and nowhere else: the mask is the wrong way round",
+                "0 where terminated",
+            )
 
 
 def greedy_table(script: Script) -> Iterator[Spot]:
@@ -223,13 +255,26 @@ def greedy_table(script: Script) -> Iterator[Spot]:
     for update in updates(script):
         chosen = experience.latest(update.step.args[1]) if len(update.step.args) > 1 else []
         begins = update.table.data == "zeros"
-        if begins and chosen and all(called(each) == "argmax" and each.args and formulas.outputs_in(each.args[0]) and not _is_nudged(each) for each in chosen):
-            yield _spot(chosen[-1].node, "the best entry is always taken, and nothing else is ever tried", "a random action with probability epsilon")
+        if (
+            begins
+            and chosen
+            and all(
+                called(each) == "argmax" and each.args and formulas.outputs_in(each.args[0]) and not _is_nudged(each) for each in chosen
+            )
+        ):
+            yield _spot(
+                chosen[-1].node,
+                "the best entry is always taken, and nothing else is ever tried",
+                "a random action with probability epsilon",
+            )
 
 
 def _is_nudged(best: Symbol) -> bool:
     """A bonus or noise on the entries."""
-    return any(part.op in ("Add", "Sub", "Mult") or "rand" in str(part.data) or "normal" in str(part.data) for part in formulas.parts(best.args[0], into_networks=False, into_arrays=False))
+    return any(
+        part.op in ("Add", "Sub", "Mult") or "rand" in str(part.data) or "normal" in str(part.data)
+        for part in formulas.parts(best.args[0], into_networks=False, into_arrays=False)
+    )
 
 
 MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
