@@ -2,9 +2,9 @@
 
 Seven configs with settings that nothing is wrong with (four are SB3's defaults) train with SB3 on a budget that is too short for them.
 Their logs are diagnosed as a user would, and the first prescription that changes a setting is tried with fresh seeds by the product's own
-trial (`rlclinic trial LOGS --rx N`: our trainer with translated settings). A prescription that is given for use and that its trial rejects
-is a harm. What is held back (`held_back`: to be tried before it is used) is counted apart, and tried all the same; longer training of the
-same run is no change that a trial compares.
+trial (`rlclinic trial LOGS --rx N`: our trainer with translated settings); where that is longer training of the same run, which no trial
+compares, the next one is. A prescription that is given for use and that its trial rejects is a harm. What is held back (`held_back`: to be
+tried before it is used) is counted apart, and tried all the same.
 
     python -m benchmarks.treatment.slow_sb3                                  train (stable-baselines3), diagnose, try, write the results
     python -m benchmarks.treatment.slow_sb3 --only dqn_cartpole ppo_acrobot  some of them; the results are written once all seven are there
@@ -129,9 +129,10 @@ def diagnose(folder: Path, name: str) -> dict[str, Any]:
 
 def try_first(folder: Path, name: str, said: dict[str, Any], per_look: int) -> dict[str, Any]:
     """The product's trial of the first prescription that changes a setting."""
-    first = next((rx for rx in said["prescriptions"] if rx["changes"]), None)
-    if first is None:
+    changes = [rx for rx in said["prescriptions"] if rx["changes"]]
+    if not changes:
         return {"given": None, "why": "no change of a setting is prescribed"}
+    first = next((rx for rx in changes if rx["changes"].keys() != {"run.max_env_steps"}), changes[0])
     if first["changes"].keys() == {"run.max_env_steps"}:
         return {"given": first["title"], "tried": False, "why": "longer training of the same run: nothing is compared"}
     words = ["rlclinic", "trial", str(folder / "logs" / name), "--rx", str(first["number"]), "--outcome", "return", "--looks", "1"]

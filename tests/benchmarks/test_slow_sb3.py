@@ -30,6 +30,21 @@ def test_a_trial_that_has_ended_is_kept_until_another_change_is_given(tmp_path: 
     assert len(started) == 3
 
 
+def test_longer_training_is_passed_over_for_a_change_that_a_trial_compares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    longer = {"number": 1, "title": "max_env_steps", "changes": {"run.max_env_steps": 9}, "held_back": None}
+    assert slow_sb3.try_first(tmp_path, "a2c_cartpole", {"prescriptions": [longer]}, 8)["tried"] is False
+    started: list[list[str]] = []
+
+    def spawn(words: list[str], log: Path) -> int:
+        started.append(words)
+        log.write_text("")
+        return 1
+
+    monkeypatch.setattr(slow_sb3, "spawn", spawn)
+    slow_sb3.try_first(tmp_path, "a2c_cartpole", {"prescriptions": [longer, {**SAID["prescriptions"][0], "number": 2}]}, 8)
+    assert started[0][started[0].index("--rx") + 1] == "2"
+
+
 def test_what_is_held_back_and_rejected_is_no_harm() -> None:
     tried = {"given": "x", "tried": True}
     result = {
