@@ -1,6 +1,8 @@
 """A token of one project sees nothing of another, by any route, list, search, stream or tool, and changes nothing there."""
 
+import gc
 import json
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +51,10 @@ def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             connections.migrate(Store(tmp_path_factory.mktemp("any") / "runs"))
         with serve_projects(tmp_path_factory.mktemp("shared")) as served:
             yield served
+    # Connections of the server's threads end with them, in an order that is chance: not in the middle of another test.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @contextmanager

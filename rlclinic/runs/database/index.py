@@ -64,6 +64,8 @@ class Refreshed:
     """Ids of the runs that were read or that are gone."""
     changes: Changes = field(default_factory=dict)
     """Of runs and groups, by id: the state now, or `gone`."""
+    versions: tuple[str, str] = ("", "")
+    """Of the index before and after; empty if nothing changed."""
 
 
 class Index:
@@ -124,16 +126,20 @@ class Index:
         stale = [id for id, stamp in folders.items() if full or groups.get(id) != stamp or id in touched]
         lost = [id for id in groups if id not in folders]
         changes: Changes = {}
+        versions = ("", "")
         if rows or gone or stale or lost:
+            groups_now, versions = self._write(rows, gone, {id: folders[id] for id in stale}, lost)
             changes = {
                 "runs": {row["id"]: row["state"] for row in rows} | dict.fromkeys(gone, "gone"),
-                "groups": self._write(rows, gone, {id: folders[id] for id in stale}, lost) | dict.fromkeys(lost, "gone"),
+                "groups": groups_now | dict.fromkeys(lost, "gone"),
             }
         changed = (*(row["id"] for row in rows), *gone)
-        return Refreshed(len(rows), len(stale), len(gone) + len(lost), time.monotonic() - start, changed, changes)
+        return Refreshed(len(rows), len(stale), len(gone) + len(lost), time.monotonic() - start, changed, changes, versions)
 
-    def _write(self, rows: list[index_rows.Row], gone: list[str], stale: dict[str, int], lost: list[str]) -> dict[str, str]:
-        """Put down what has changed; by id the states of the groups that were read."""
+    def _write(
+        self, rows: list[index_rows.Row], gone: list[str], stale: dict[str, int], lost: list[str]
+    ) -> tuple[dict[str, str], tuple[str, str]]:
+        """Put down what has changed; by id the states of the groups that were read, and the versions before and after."""
         if self.schema is not None:
             rows = [_clean(row) for row in rows]
         with self.engine.begin() as connection:
@@ -152,13 +158,13 @@ class Index:
             if gone or lost:
                 used = union(select(RUN.c.config), select(GROUP.c.config)).subquery()
                 connection.execute(delete(CONFIG).where(CONFIG.c.hash.not_in(select(used.c.config).where(used.c.config.is_not(None)))))
-            version = secrets.randbits(31)
+            before, version = self.version(connection), secrets.randbits(31)
             changed = f"PRAGMA user_version = {version}" if self.schema is None else f"UPDATE {self.schema}.state SET version = {version}"
             connection.exec_driver_sql(changed)
             if self.schema is not None:
                 # To all who listen, when this is committed, and not at all if it never is.
                 connection.execute(text("SELECT pg_notify(:channel, :version)"), {"channel": self.schema, "version": str(version)})
-        return {row["id"]: row["state"] for row in found}
+        return {row["id"]: row["state"] for row in found}, (str(before), str(version))
 
     def _keep_settings(self, connection: Connection, rows: list[index_rows.Row]) -> None:
         shared = index_rows.share_settings(rows)

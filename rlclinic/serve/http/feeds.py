@@ -78,14 +78,16 @@ class Feeds:
         """What a client has missed that knows all up to `since`; None: nobody knows, and it should ask for what it shows."""
         if since == self._mark(self._watch.version):
             return []
-        return await self._news.replay(since) if since[:1].isdigit() else None
+        return await self._news.replay(since, self._watch.version) if since[:1].isdigit() else None
 
     def hear(self, message: Message) -> None:
         """Another server, or this one, has noticed something."""
         self._watch.version = message.version
         if message.changes is not None:
-            self._version = message.version
             self._tell(message)
+            if message.previous == self._version:
+                self._version = message.version
+            # Else one did not arrive: the next look tells of all that has changed.
         self._told.set()
 
     async def run(self) -> None:

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from rlclinic.errors import RlclinicError
 from rlclinic.runs.database.index import Index
-from rlclinic.serve.http.replicas.news import News
+from rlclinic.serve.http.replicas.news import Message, News
 
 MOST_SHARE: Final = 0.05
 """Of one core that looking for changes may take: with very many runs it looks less often."""
@@ -46,10 +46,10 @@ class StoreWatch:
         """One look: refresh if this process is the one that does (or `now`), then see whether the index has changed."""
         try:
             with self._one:  # a request that has just changed something looks, too
-                changes = self._index.refresh().changes if now or self.leads() else {}
+                done = self._index.refresh() if now or self.leads() else None
                 self.version = self._read_version()
-                if changes:
-                    self._news.tell(self.version, changes)
+                if done is not None and done.changes:
+                    self._news.tell(Message(done.versions[1], done.changes, previous=done.versions[0]))
         except (RlclinicError, OSError, SQLAlchemyError) as error:
             # The folder may come back (a disk that was full, a network share); lists are as old as the last look.
             _log.warning("the index could not be refreshed: %s", error)

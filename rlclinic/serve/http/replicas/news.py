@@ -8,6 +8,7 @@ wait until the next look; one that gets lost costs that wait, and nothing else.
 """
 
 import asyncio
+import itertools
 import json
 import logging
 from collections.abc import Callable
@@ -37,6 +38,8 @@ class Message(NamedTuple):
     """None: look for yourself."""
     id: str | None = None
     """Its place in what is kept; None: it is not kept."""
+    previous: str | None = None
+    """The version before it: a message that did not arrive is noticed by the next one."""
 
 
 Hear = Callable[[Message], None]
@@ -51,12 +54,13 @@ class News:
         self.heard = False
         """Whether messages come now: then there is no need to look so often."""
 
-    def tell(self, version: str, changes: Changes) -> None:
+    def tell(self, message: Message) -> None:
         """Tell the others what has changed. Through PostgreSQL the index itself has told them."""
         if self._link is None or self._key is None:
             return
-        few = sum(map(len, changes.values())) <= MOST_NAMED
-        self._link.add(self._key, {"version": version, "changes": json.dumps(changes) if few else ""}, MOST_KEPT)
+        few = sum(map(len, (message.changes or {}).values())) <= MOST_NAMED
+        fields = {"version": message.version, "previous": message.previous or "", "changes": json.dumps(message.changes) if few else ""}
+        self._link.add(self._key, fields, MOST_KEPT)
 
     async def run(self, hear: Hear) -> None:
         """Pass messages on, until it is cancelled."""
@@ -65,17 +69,16 @@ class News:
         elif self._index.schema is not None:
             await self._hear_postgres(self._index.schema, hear)
 
-    async def replay(self, since: str) -> list[Message] | None:
-        """What was told after a message, oldest first; None where that is not known any more."""
+    async def replay(self, since: str, version: str) -> list[Message] | None:
+        """What was told after a message until the index had this version, oldest first; None where not all of it is known."""
         if self._link is None or self._key is None:
             return None
         key = self._key
 
         async def look(client: Any) -> list[Message] | None:
-            oldest = await client.xrange(key, count=1)
-            if not oldest or _order(oldest[0][0]) > _order(since):
-                return None
-            return [_read(id, fields) for id, fields in await client.xrange(key, min=f"({since}", count=MOST_KEPT)]
+            kept = [_read(id, fields) for id, fields in await client.xrange(key, min=since, count=MOST_KEPT)]
+            chained = all(after.previous == before.version for before, after in itertools.pairwise(kept))
+            return kept[1:] if kept and kept[0].id == since and chained and kept[-1].version == version else None
 
         return await self._link.ask(look)
 
@@ -135,7 +138,7 @@ def _read(id: str, fields: dict[str, str]) -> Message:
     except ValueError:
         changes = None
     fits = isinstance(changes, dict) and all(isinstance(part, dict) for part in changes.values())
-    return Message(fields.get("version", ""), changes if fits else None, id)
+    return Message(fields.get("version", ""), changes if fits else None, id, fields.get("previous"))
 
 
 def _order(id: str) -> tuple[int, int]:
