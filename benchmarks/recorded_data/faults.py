@@ -260,7 +260,8 @@ def to_rows(looks: list[dict[str, Any]]) -> list[dict[str, Any]]:
             for each, good in zip(groups, right, strict=True)
             if not good
         ]
-        interval = [100 * each for each in wilson(sum(right), len(right))]
+        share = wilson(sum(right), len(right))
+        interval = [100 * share["low"], 100 * share["high"]]
         what = f"planted faults of recorded data and of imitation {about}, {which}first cause ({len(groups)} groups)"
         return {
             "what": what,
@@ -272,12 +273,17 @@ def to_rows(looks: list[dict[str, Any]]) -> list[dict[str, Any]]:
         }
 
     what = f"alarms at HIGH without a fault {about} ({len(sound)} groups)"
-    alarmed = {"what": what, "value": 100 * float(np.mean(alarms)), "better": "lower", "bar": 2.0, "stretch": 0.5, "note": "; ".join(false)}
-    return [
-        named([each for each in planted if hurts(each, sound)], "") | {"bar": 80.0, "stretch": 92.0},
-        named(planted, "harmless ones among them, "),
-        alarmed | shared,
-    ]
+    alarmed = {
+        "what": what,
+        "value": 100 * sum(alarms) / max(len(alarms), 1),
+        "better": "lower",
+        "bar": 2.0,
+        "stretch": 0.5,
+        "note": "; ".join(false),
+    }
+    counted = [each for each in planted if hurts(each, sound)]
+    rows = [named(counted, "") | {"bar": 80.0, "stretch": 92.0}] if counted else []
+    return [*rows, *([named(planted, "harmless ones among them, ")] if planted else []), *([alarmed | shared] if sound else [])]
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ python -m benchmarks.recorded_data.rank_policies
 
 The policies are the last ones of eight SAC runs on Pendulum, four of 1,000 env steps and four of 3,500; the data is 40 episodes of a
 scripted expert with 70 % of the actions at random. The true return is the mean of 100 episodes. Policies that the evaluation refuses have
-no rank; how many is said.
+no rank; how many is said, and for how many weighted importance sampling has enough episodes left.
 """
 
 import json
@@ -58,6 +58,8 @@ def measure(place: Path, steps: int) -> list[dict[str, Any]]:
         values = off_policy_evaluation.evaluate(actor, str(data), steps)
         estimate = values.estimates.get("fqe")
         row = {"policy": name, "true": true, "fqe": None if estimate is None else estimate.value, "refused": values.refused.get("fqe")}
+        weighted = values.estimates.get("wis")
+        row |= {"wis_effective": None if weighted is None else weighted.effective, "wis_refused": values.refused.get("wis")}
         print(row, flush=True)
         measured.append(row)
         kept.write_text(json.dumps(measured))
@@ -80,7 +82,10 @@ def main() -> None:
     value = rank_correlation([row["true"] for row in judged], [row["fqe"] for row in judged])
     lowest, highest = (pick(row["true"] for row in measured) for pick in (min, max))
     what = f"{ENV}: rank correlation of fitted Q evaluation with the true return, {len(judged)} policies of {len(measured)}"
-    note = f"true returns {lowest:.0f} to {highest:.0f}; {len(measured) - len(judged)} refused; {FQE_STEPS:,} gradient steps each"
+    weighted = [row["wis_effective"] for row in measured if row.get("wis_effective") is not None]
+    least = f", {min(weighted):.0f} episodes or more left after weighing" if weighted else ""
+    note = f"true returns {lowest:.0f} to {highest:.0f}; {len(measured) - len(judged)} refused; {FQE_STEPS:,} gradient steps each; "
+    note += f"weighted importance sampling told of {len(weighted)} and refused {len(measured) - len(weighted)}{least}"
     rows = [{"what": what, "unit": "", "value": value, "better": "higher", "bar": 0.7, "stretch": 0.9, "command": COMMAND, "note": note}]
     print(f"{what}: {value:.2f} ({note})")
     provenance.write("off_policy_evaluation", rows, provenance.provenance(COMMAND), quick)

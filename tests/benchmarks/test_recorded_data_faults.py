@@ -45,3 +45,6 @@ def test_shares_are_of_those_that_count_and_an_alarm_is_a_fault_at_high() -> Non
     assert planted["value"] == pytest.approx(100 / 3)
     assert alarms["value"] == pytest.approx(100 / 3)
     assert "unknown" in counted["note"]
+    low, high = counted["interval"]
+    assert 0 < low < 50 < high < 100
+    assert [row["better"] for row in faults.to_rows(looks[3:])] == ["lower"]

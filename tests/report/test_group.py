@@ -61,6 +61,18 @@ def test_the_next_command_fits_the_way_it_ended(root: Path, state: str, first: s
     assert describe_group(group).next[0] == first.format(group=group.id)
 
 
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [("the expert act has not answered 20 questions in a row", True), ("interrupted", False), ("asked to stop", False), (None, False)],
+)
+def test_a_run_that_stopped_by_itself_says_why(root: Path, reason: str | None, said: bool) -> None:
+    found = describe_group(record_group(root, state="stopped", share_done=0.3, reason=reason))
+    ends = pages.training_end(TrainResult(group=found.id, runs=[], detached=False, signal=None, failed=[], report=found, files=[]))
+    rows = [row for block in ends if isinstance(block, document.Rows) for row in block.rows if row[0] == "stopped"]
+    assert bool(rows) == said
+    assert not said or str(reason) in str(rows[0][1])
+
+
 def test_one_evaluation_is_no_curve_and_says_what_would_draw_one(root: Path) -> None:
     found = describe_group(record_group(root, returns=flat))
     single = found.model_copy(update={"curve": found.curve.model_copy(update={"steps": [10_240]})})
