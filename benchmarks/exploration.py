@@ -69,11 +69,11 @@ def list_jobs() -> list[Job]:
     }
     worlds: tuple[tuple[str, str, int, tuple[str, ...]], ...] = (
         ("DoorKey-v0:ppo", "DoorKey-8", 300_000, ()),
-        ("Maze-v0:ppo", "Maze-11, in the place of MultiRoom", 300_000, ("env.kwargs={size: 11, difficulty: 1}",)),
+        ("MultiRoom-v0:ppo", "MultiRoom, four rooms", 200_000, ()),
     )
     for ref, name, budget, extra in worlds:
         for arm, settings in arms.items():
-            jobs += [Job(name, arm, ref, budget, seeds, (*extra, *settings)) for seeds in _seeds(5)]
+            jobs += [Job(name, arm, ref, budget, seeds, (*extra, *settings)) for seeds in _seeds(5, 5)]
     harm: dict[str, tuple[int, tuple[str, ...]]] = {
         "CartPole-v1:ppo": (60_000, ()),
         "Acrobot-v1:ppo": (100_000, ()),
