@@ -116,6 +116,7 @@ def work(numbered: tuple[int, Job]) -> list[dict[str, Any]]:
 
     number, job = numbered
     folder = FOLDER / str(number)
+    shutil.rmtree(folder, ignore_errors=True)
     config = load(
         job.ref, [*job.settings, f"run.max_env_steps={job.budget}", f"run.stop_at_threshold={'false' if job.label else 'true'}"]
     ).config
@@ -237,7 +238,6 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="also write every run here, a JSON line each")
     args = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
-    shutil.rmtree(FOLDER, ignore_errors=True)
     jobs = [(number, job) for number, job in enumerate(list_jobs()) if job.row.startswith(args.only)]
     if args.quick:
         jobs = [(number, Job(job.row, job.arm, job.ref, 2_500, job.seeds[:1], job.settings, job.label)) for number, job in jobs[::9]]
