@@ -69,11 +69,11 @@ def list_jobs() -> list[Job]:
     }
     worlds: tuple[tuple[str, str, int, tuple[str, ...]], ...] = (
         ("DoorKey-v0:ppo", "DoorKey-8", 300_000, ()),
-        ("Maze-v0:ppo", "Maze-11, in the place of MultiRoom", 300_000, ("env.kwargs={size: 11, difficulty: 1}",)),
+        ("MultiRoom-v0:ppo", "MultiRoom, four rooms", 200_000, ()),
     )
     for ref, name, budget, extra in worlds:
         for arm, settings in arms.items():
-            jobs += [Job(name, arm, ref, budget, seeds, (*extra, *settings)) for seeds in _seeds(5)]
+            jobs += [Job(name, arm, ref, budget, seeds, (*extra, *settings)) for seeds in _seeds(5, 5)]
     harm: dict[str, tuple[int, tuple[str, ...]]] = {
         "CartPole-v1:ppo": (60_000, ()),
         "Acrobot-v1:ppo": (100_000, ()),
@@ -116,6 +116,7 @@ def work(numbered: tuple[int, Job]) -> list[dict[str, Any]]:
 
     number, job = numbered
     folder = FOLDER / str(number)
+    shutil.rmtree(folder, ignore_errors=True)
     config = load(
         job.ref, [*job.settings, f"run.max_env_steps={job.budget}", f"run.stop_at_threshold={'false' if job.label else 'true'}"]
     ).config
@@ -237,7 +238,6 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="also write every run here, a JSON line each")
     args = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
-    shutil.rmtree(FOLDER, ignore_errors=True)
     jobs = [(number, job) for number, job in enumerate(list_jobs()) if job.row.startswith(args.only)]
     if args.quick:
         jobs = [(number, Job(job.row, job.arm, job.ref, 2_500, job.seeds[:1], job.settings, job.label)) for number, job in jobs[::9]]

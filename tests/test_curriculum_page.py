@@ -25,7 +25,7 @@ def test_the_settings_can_be_trained(tmp_path: Path) -> None:
     shipped = load(str(PAGE_FILE.parents[1] / "examples" / "growing_maze.yaml")).config
     assert (config.env, config.algo, config.run, config.curriculum) == (shipped.env, shipped.algo, shipped.run, shipped.curriculum)
     assert config.env.kwargs == {"size": 9}
-    assert staged.make(config, [0], "cpu").reset().shape == (1, 32, 100)
+    assert staged.make(config, [0], "cpu").reset().shape == (1, 32, 104)
 
 
 def test_the_page_names_every_kind() -> None:

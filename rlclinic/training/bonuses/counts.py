@@ -62,7 +62,7 @@ def cells_of(env: VecEnv, cells: int, buckets: int) -> Cells:
 
 
 def count(table: Tensor, cell: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Visits of each step's cell [M, T, N], its own included, in the order of time; and the table [M, S] after them."""
+    """Visits of each step's cell [M, T, N], its own included, in the order of time; and the table [M, S] after them, which is edited."""
     members, steps, _ = cell.shape
     rows = cell.flatten(1)
     # A key per cell and time: visits of a cell up to a time are neighbours among the sorted keys, so no step waits for the one before.
@@ -73,7 +73,7 @@ def count(table: Tensor, cell: Tensor, valid: Tensor | None) -> tuple[Tensor, Te
     up_to_now = torch.searchsorted(ordered, key.flatten(1), right=True)
     met = table.gather(1, rows) + (up_to_now - torch.searchsorted(ordered, first.flatten(1)))
     ones = torch.ones_like(met) if valid is None else valid.flatten(1).float()
-    return met.view(members, steps, -1), table.scatter_add(1, rows, ones)
+    return met.view(members, steps, -1), table.scatter_add_(1, rows, ones)
 
 
 def count_in_episodes(table: Tensor, cell: Tensor, over: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -96,7 +96,7 @@ def value(table: Tensor, average: Tensor, cell: Tensor) -> Tensor:
 def learn_values(
     table: Tensor, average: Tensor, cell: Tensor, target: Tensor, valid: Tensor | None, active: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """The table and the average after targets [M, T, N] of cells: each moves part of the way to the mean of its targets.
+    """The table, which is edited, and the average after targets [M, T, N] of cells: each moves part of the way to the mean of its targets.
 
     NaN is what has no value yet; it takes the mean of its first targets.
     """
@@ -112,4 +112,4 @@ def learn_values(
     mean = (targets * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True).clamp(min=1.0)
     average_after = torch.where(average.isnan(), mean, average + VALUE_STEP * (mean - average))
     average_after = average_after if active is None else torch.where(active, average_after, average)
-    return table.scatter(1, rows, torch.where(learns, moved, known)), average_after
+    return table.scatter_(1, rows, torch.where(learns, moved, known)), average_after

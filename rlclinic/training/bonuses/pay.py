@@ -1,8 +1,8 @@
 """What new states pay: the bonus of each step, its own critic's advantages, and what is remembered of both.
 
 All that a bonus knows is a dict of tensors [M, ...] by name, which is part of the learner and of checkpoints. It changes once per
-iteration, after the steps were taken. Statistics that scale a bonus run along time, in each environment for itself: an average over
-environments would mix those that have found something with those that have not.
+iteration, after the steps were taken; tables of cells, which are large, are edited in place. Statistics that scale a bonus run along time,
+in each environment for itself: an average over environments would mix those that have found something with those that have not.
 """
 
 from collections.abc import Mapping
