@@ -1,4 +1,4 @@
-"""Runs that several ranks train together: whether they stay one run, and what they wait for."""
+"""Runs of several processes: whether ranks stay one run, what they wait for, and actors that die."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -20,6 +20,9 @@ MESSAGES, IDLE = "time/ranks_communicate", "time/ranks_idle"
 ROUNDING: Final = 1e-3
 """What sums in another order may change a gradient by, with room: 1e-6 is usual."""
 RANKS: Final = "run.data_parallel"
+REPLACED: Final = "time/actors_replaced"
+DEATHS: Final = 3.0
+"""Actors that may die in a run before it is more than somebody's doing."""
 HANGS: Final = "hanging collective"
 
 
@@ -411,3 +414,32 @@ def ranks_exchange_more_than_they_compute(case: Case) -> Iterator[Finding]:
     text = f"{percent(share)} of the time of an iteration are messages between ranks"
     fix = change(case, RANKS, 1, "one process")
     yield Finding(strength=grade(share, 0.4, 0.8), text=text, evidence=(evidence(MESSAGES, text, share=share),), remedies=(fix,))
+
+
+@rule(
+    "RNK110",
+    severity=Severity.MEDIUM,
+    algos=["a3c", "impala", "appo"],
+    needs=[REPLACED],
+    cites=["espeholt2018impala"],
+    bad=lambda: cases.unsolved({REPLACED: lambda share: np.floor(12 * share)}, algo="impala"),
+    good=[lambda: cases.unsolved({REPLACED: 0.0}, algo="impala"), lambda: cases.unsolved({REPLACED: 1.0}, algo="appo")],
+)
+def actors_die(case: Case) -> Iterator[Finding]:
+    """Actors die again and again, and are replaced.
+
+    ## Why it hurts
+    What they were collecting is played again, or lost; five deaths in one rollout end the run. Memory that grows in an environment is
+    the usual reason.
+
+    ## When it is fine
+    Somebody has killed a few by hand.
+    """
+    deaths = case.signal(REPLACED)
+    if not len(deaths) or deaths.top < DEATHS:
+        return
+    text = f"{say(deaths.top)} actors died and were replaced"
+    fix = advice(
+        "look into the run's log for how they ended: SIGKILL is mostly memory that ran out; fewer actors, or environments", "10-30 %"
+    )
+    yield Finding(strength=grade(deaths.top, 2.0, 8.0), text=text, evidence=(evidence(REPLACED, text, *case.span),), remedies=(fix,))
