@@ -1,6 +1,6 @@
 """Faults of synchronization, each planted by replacing a function on all ranks, and what the diagnosis should name.
 
-python -m benchmarks.data_parallel.faults FAULT FOLDER      trains every task with it; one JSON line for each
+python -m benchmarks.data_parallel.faults FAULT FOLDER SEEDS RANKS [TASK ...]      one JSON line for each run
 """
 
 import json
@@ -323,7 +323,7 @@ def main() -> None:
     ends = name in FAULTS and FAULTS[name].rule in ("RNK107", "RNK108")
     if not ends:  # ranks that stay for all tasks
         ranks.joined.append(ranks.begin(world, torch.device("cpu")))
-    for task in FAULTS[name].tasks if name in FAULTS else TASKS:
+    for task in sys.argv[5:] or (FAULTS[name].tasks if name in FAULTS else TASKS):
         for seed in range(seeds):
             print(json.dumps(examine(name, task, seed, folder, world)), flush=True)
     if ends:

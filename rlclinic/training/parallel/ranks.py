@@ -38,6 +38,8 @@ ALIGNED: Final = 8
 Tensors = dict[str, Tensor]
 Shapes = list[tuple[str, list[int], str]]
 
+# PyTorch's type hints leave out some of what it exports.
+_torch: Any = dist
 _gather: Any = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 _scatter: Any = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 
@@ -55,7 +57,7 @@ class Ranks:
         self.broken = False
         try:
             backend = "nccl" if device.type == "cuda" else "gloo"
-            dist.init_process_group(backend, store=dist.PrefixStore("group", store), rank=rank, world_size=world, timeout=FOREVER)
+            dist.init_process_group(backend, store=_torch.PrefixStore("group", store), rank=rank, world_size=world, timeout=FOREVER)
         except Exception as error:
             raise self._explain("join", error) from error
 
@@ -178,7 +180,7 @@ def begin(world: int, device: torch.device) -> Ranks:
     listening.bind(("127.0.0.1", 0))  # nobody else's business
     listening.listen()
     port = listening.getsockname()[1]
-    store = dist.TCPStore(
+    store = _torch.TCPStore(
         "127.0.0.1", port, None, is_master=True, timeout=JOIN, wait_for_workers=False, master_listen_fd=listening.detach()
     )
     _stay_local()
@@ -204,7 +206,7 @@ def begin(world: int, device: torch.device) -> Ranks:
 def join(device: torch.device | None = None) -> Ranks:
     """A rank that somebody else has started."""
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    store, _, _ = next(dist.rendezvous("env://", rank, world, timeout=JOIN))
+    store, _, _ = next(_torch.rendezvous("env://", rank, world, timeout=JOIN))
     kind = device or torch.device("cuda" if os.environ.get("RLCLINIC_RANK_DEVICE") == "cuda" else "cpu")
     return Ranks(store, rank, world, device_of(int(os.environ.get("LOCAL_RANK", rank)), kind))
 
