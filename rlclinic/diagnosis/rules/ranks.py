@@ -200,7 +200,7 @@ cause(
     "ranks normalize observations or rewards with statistics of their own",
     "fault of code",
     advice="merge what every rank has seen since the last merge, and give all of them the result",
-    explains="POL101 POL104 NRM101",
+    explains="RNK102 POL101 POL104",
     bug=BugLocation(
         fix="all-reduce counts, sums and squares of the rows that are new, and update every rank's statistics with the totals",
         check="hash mean and variance on every rank after an update: equal",
