@@ -58,7 +58,7 @@ cause(
     bug=BugLocation(
         fix="broadcast weights and optimizer state from one rank, then all-reduce every gradient before the optimizer's step",
         check="hash the weights on every rank after an update: the hashes must be equal",
-        rlclinic=("rlclinic/training/parallel/part.py", "Part.average_gradient", "the sum over ranks before the step"),
+        rlclinic=("rlclinic/training/parallel/part.py", "RankPart.average_gradient", "the sum over ranks before the step"),
         sb3=("stable_baselines3/common/on_policy_algorithm.py", "OnPolicyAlgorithm.train", "SB3 has no ranks: wrap the policy in DDP"),
         cleanrl=("ppo_atari_multigpu.py", "dist.all_reduce(all_grads)", "every parameter is in the buffer, and it is copied back"),
         own="the line between backward() and optimizer.step(), and the one that broadcasts the first weights",
@@ -106,7 +106,7 @@ cause(
     bug=BugLocation(
         fix="weight each rank's gradient by its share of the rows, and standardize advantages with the mean and deviation of all ranks",
         check="compare the averaged gradient with that of one process on the same minibatch: equal to rounding",
-        rlclinic=("rlclinic/training/parallel/part.py", "Part.own_gradient", "each rank's share of the minibatch"),
+        rlclinic=("rlclinic/training/parallel/part.py", "RankPart.own_gradient", "each rank's share of the minibatch"),
         sb3=("stable_baselines3/ppo/ppo.py", "PPO.train", "advantages are standardized over a rank's own rows"),
         cleanrl=("ppo_atari_multigpu.py", "/ args.world_size", "the division after all_reduce"),
         own="a sum that is not divided by the number of ranks, and statistics of a rank's own rows",
@@ -354,7 +354,7 @@ cause(
     bug=BugLocation(
         fix="let nothing that a single rank knows decide whether a collective is called: share the decision first",
         check="log the number and the name of every collective on each rank: the lists must be equal",
-        rlclinic=("rlclinic/training/parallel/part.py", "Part", "methods that exchange something, which all ranks call together"),
+        rlclinic=("rlclinic/training/parallel/part.py", "RankPart", "methods that exchange something, which all ranks call together"),
         sb3=("stable_baselines3/ppo/ppo.py", "PPO.train", "an early stop at target_kl that each rank decides for itself"),
         cleanrl=("ppo_atari_multigpu.py", "if args.target_kl is not None", "the break, which must be decided by all ranks"),
         own="breaks, ifs and last minibatches between two collectives",

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
+from rlclinic.actions import Change
 from rlclinic.errors import ConfigError
 from rlclinic.training.parallel.watch import OBITUARY_SECONDS, START_SECONDS, Heart, Pulse, RankLost
 
@@ -241,7 +242,8 @@ def device_of(local_rank: int, device: torch.device) -> torch.device:
     if local_rank >= count:
         raise ConfigError(
             f"rank {local_rank} of this machine has no GPU: there are {count}.\n  Two ranks on one GPU would only wait for each other.\n"
-            f"  Try: --data-parallel {count}"
+            "  Try: ",
+            Change("run.data_parallel", max(count, 1)),
         )
     torch.cuda.set_device(local_rank)
     return torch.device("cuda", local_rank)
