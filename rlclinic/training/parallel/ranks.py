@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, Final
 
 import torch
@@ -56,11 +56,23 @@ class Ranks:
         self.waited = 0.0
         """Seconds in collectives so far."""
         self.broken = False
+        self._meet(store)
         try:
             backend = "nccl" if device.type == "cuda" else "gloo"
             dist.init_process_group(backend, store=_torch.PrefixStore("group", store), rank=rank, world_size=world, timeout=FOREVER)
         except Exception as error:
             raise self._explain("join", error) from error
+
+    def _meet(self, store: Any) -> None:
+        """Wait until all ranks have started. One that dies on its way would be waited for without end."""
+        store.set(f"rlclinic/started/{self.rank}", "")
+        limit = monotonic() + START_SECONDS
+        missing = list(range(self.world)) if self.rank == 0 else []
+        while missing := [rank for rank in missing if not store.check([f"rlclinic/started/{rank}"])]:
+            if self.heart.known.wait(0.02) or monotonic() > limit:
+                self.broken = True
+                why = self.heart.reason or f"{', '.join(f'rank {rank}' for rank in missing)} did not start within {START_SECONDS:.0f} s"
+                raise RankLost(f"{why}.\n  Nothing was trained.\n  What it printed says why: see the run's log of its launch")
 
     # ── collectives ──
 
