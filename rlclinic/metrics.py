@@ -216,6 +216,10 @@ _RANKS = _table("train/sentinel/", "about 40 times in a run that several ranks t
     "ranks_copies": Band(0.0, 0.3, "definition", "environments or policies with some chance in them"),
 })  # fmt: skip
 
+_ACTOR_TIMES = _table("time/", "since the process began, where actors collect (A3C, IMPALA, APPO)", """
+    actors_replaced | count | Actors that have died so far, and whose place another one has taken.
+""")  # fmt: skip
+
 _RANK_TIMES = _table("time/", "since the row before, in a run that several ranks train (run.data_parallel)", """
     exchange | s | Rank 0's time in collectives: messages, and waiting for slower ranks.
     ranks_communicate | s | Messages alone: what the rank that comes last still waits.
@@ -475,6 +479,7 @@ _SEEN = (
 _TESTIFIED = (
     _SENTINELS,
     _ACTORS,
+    _ACTOR_TIMES,
     _RANKS,
     _RANK_TIMES,
     _COSTLY,

@@ -1,6 +1,6 @@
 """Faults of synchronization, each planted by replacing a function on all ranks, and what the diagnosis should name.
 
-python -m benchmarks.data_parallel.faults FAULT FOLDER      trains every task with it; one JSON line for each
+python -m benchmarks.data_parallel.faults FAULT FOLDER SEEDS RANKS [TASK ...]      one JSON line for each run
 """
 
 import json
@@ -23,9 +23,18 @@ from rlclinic.training.__main__ import train_runs
 from rlclinic.training.loops import on_policy
 from rlclinic.training.parallel import calibration, follower, ranks, shares, watch
 from rlclinic.training.parallel.calibration import Speed
-from rlclinic.training.parallel.part import Part
+from rlclinic.training.parallel.part import RankPart
 from rlclinic.training.parallel.ranks import Ranks
 
+# What is replaced: of any type, as a fault need not fit.
+PART: Any = RankPart
+GROUP: Any = Ranks
+LOOP: Any = on_policy
+SHARES: Any = shares
+FOLLOWERS: Any = follower
+STARTING: Any = ranks
+WATCH: Any = watch
+CALIBRATION: Any = calibration
 VARIABLE = "RLCLINIC_PLANTED_FAULT"
 PLANTED = "benchmarks.data_parallel.rank"
 BROKEN_AT = 6
@@ -71,53 +80,53 @@ def plant_local_gradients() -> None:
     def alone(self: Ranks, name: str, buffer: torch.Tensor) -> torch.Tensor:
         return buffer * self.world if name == "gradient" else exchange(self, name, buffer)
 
-    Ranks.sum = alone  # type: ignore[method-assign]
+    GROUP.sum = alone
 
 
 def plant_summed_gradients() -> None:
     """The sum is not divided by the number of ranks."""
-    own = Part.own_gradient
+    own = RankPart.own_gradient
 
-    def summed(self: Part, *given: Any) -> Any:
+    def summed(self: RankPart, *given: Any) -> Any:
         grad, readings = own(self, *given)
         return grad * self.ranks.world, readings
 
-    Part.own_gradient = summed  # type: ignore[method-assign]
+    PART.own_gradient = summed
 
 
 def plant_other_first_weights() -> None:
     """Rank 1 begins with weights of its own."""
-    read = follower.read_learner
-    follower.read_learner = lambda found: replace(read(found), flat=read(found).flat * 1.01)
+    read = FOLLOWERS.read_learner
+    FOLLOWERS.read_learner = lambda found: replace(read(found), flat=read(found).flat * 1.01)
 
 
 def plant_skipped_update() -> None:
     """Rank 1 leaves out one optimizer step in ten."""
-    step, count = Part.update_step, [0]
+    step, count = RankPart.update_step, [0]
 
-    def skipping(self: Part, plan: Any, flat: Any, state: Any, *given: Any) -> Any:
+    def skipping(self: RankPart, plan: Any, flat: Any, state: Any, *given: Any) -> Any:
         found = step(self, plan, flat, state, *given)
         count[0] += 1
         return (flat, state, *found[2:]) if rank() and count[0] % 10 == 0 else found
 
-    Part.update_step = skipping  # type: ignore[method-assign]
+    PART.update_step = skipping
 
 
 def plant_equal_seeds() -> None:
     """Every rank plays the environments of rank 0."""
     envs = shares.envs
-    shares.envs = lambda n_envs, rank, world: envs(n_envs, 0, world)
+    SHARES.envs = lambda n_envs, rank, world: envs(n_envs, 0, world)
 
 
 def plant_equal_actions() -> None:
     """Environments have seeds of their own, actions have not."""
     collect = on_policy.collect
-    on_policy.collect = lambda *given, **more: collect(*given, **{**more, "first_env": 0})
+    LOOP.collect = lambda *given, **more: collect(*given, **{**more, "first_env": 0})
 
 
 def plant_own_normalizers() -> None:
     """Every rank's statistics cover its own environments alone."""
-    update = on_policy.update_normalizers
+    update: Any = on_policy.update_normalizers
 
     def own(plan: Any, learner: Any, rollout: Any, hp: Any, active: Any, first_env: int = 0) -> Any:
         size = rollout.reward.shape[2] // 2
@@ -127,19 +136,19 @@ def plant_own_normalizers() -> None:
         found = update(plan, replace(learner, reward_carry=carry[:, part]), replace(rollout, **cut), hp, active)
         return replace(found, reward_carry=torch.cat([found.reward_carry, found.reward_carry], 1))
 
-    on_policy.update_normalizers = own
+    LOOP.update_normalizers = own
 
 
 def plant_own_reward_statistics() -> None:
     """Only the scale of rewards is a rank's own."""
-    update = on_policy.update_normalizers
+    update: Any = on_policy.update_normalizers
 
     def own(plan: Any, learner: Any, rollout: Any, *given: Any) -> Any:
         found = update(plan, learner, rollout, *given)
         stats = found.reward_stats
         return replace(found, reward_stats=stats._replace(var=stats.var * (1.0 + 0.05 * rank())))
 
-    on_policy.update_normalizers = own
+    LOOP.update_normalizers = own
 
 
 def plant_own_advantage_scale() -> None:
@@ -147,7 +156,7 @@ def plant_own_advantage_scale() -> None:
     from rlclinic.training.fast import gradients
     from rlclinic.training.maths import normalize
 
-    gradient, own_gradient = gradients.gradient, Part.own_gradient
+    gradient, own_gradient = gradients.gradient, RankPart.own_gradient
     inside: list[bool] = []
 
     def scaled(plan: Any, flat: Any, batch: Any, hp: Any) -> Any:
@@ -155,55 +164,56 @@ def plant_own_advantage_scale() -> None:
             batch = batch._replace(advantage=normalize.standardize(batch.advantage, batch.weight))
         return gradient(plan, flat, batch, hp)
 
-    def own(self: Part, *given: Any) -> Any:
+    def own(self: RankPart, *given: Any) -> Any:
         inside.append(True)
         try:
             return own_gradient(self, *given)
         finally:
             inside.pop()
 
-    gradients.gradient, Part.own_gradient = scaled, own  # type: ignore[method-assign]
+    PART.own_gradient = own
+    setattr(gradients, "gradient", scaled)  # noqa: B010 - of another type
 
 
 def plant_uneven_shares() -> None:
     """Rank 0 has three quarters of every minibatch."""
-    shares.rows = lambda batch, rank, world: slice(0, 3 * batch // 4) if rank == 0 else slice(3 * batch // 4, batch)
+    SHARES.rows = lambda batch, rank, world: slice(0, 3 * batch // 4) if rank == 0 else slice(3 * batch // 4, batch)
 
 
 def plant_same_rows() -> None:
     """Every rank learns from the first half of a minibatch."""
-    shares.rows = lambda batch, rank, world: slice(0, batch // world)
+    SHARES.rows = lambda batch, rank, world: slice(0, batch // world)
 
 
 def plant_straggler() -> None:
     """Rank 1 is slow."""
-    iterate = Part.iterate
+    iterate = RankPart.iterate
 
-    def slow(self: Part, *given: Any) -> Any:
+    def slow(self: RankPart, *given: Any) -> Any:
         collect = on_policy.collect
 
         def sleeping(*more: Any, **options: Any) -> Any:
             time.sleep(0.3 if rank() else 0.0)
             return collect(*more, **options)
 
-        on_policy.collect = sleeping
+        LOOP.collect = sleeping
         try:
             return iterate(self, *given)
         finally:
-            on_policy.collect = collect
+            LOOP.collect = collect
 
-    Part.iterate = slow  # type: ignore[method-assign]
+    PART.iterate = slow
 
 
 def _at_iteration(does: Callable[[], None]) -> None:
-    iterate = Part.iterate
+    iterate = RankPart.iterate
 
-    def ending(self: Part, learner: Any, hp: Any, active: Any, iteration: int, clock: Any) -> Any:
+    def ending(self: RankPart, learner: Any, hp: Any, active: Any, iteration: int, clock: Any) -> Any:
         if rank() and iteration == BROKEN_AT:
             does()
         return iterate(self, learner, hp, active, iteration, clock)
 
-    Part.iterate = ending  # type: ignore[method-assign]
+    PART.iterate = ending
 
 
 def plant_killed_rank() -> None:
@@ -233,7 +243,7 @@ def plant_left_out_collective() -> None:
         count[0] += name == "gradient"
         return buffer if rank() and name == "gradient" and count[0] == 20 else exchange(self, name, buffer)
 
-    Ranks.sum = leaving_out  # type: ignore[method-assign]
+    GROUP.sum = leaving_out
 
 
 def plant_extra_collective() -> None:
@@ -282,14 +292,14 @@ FAULTS: dict[str, Planted] = {
 
 def plant(name: str) -> None:
     """Plant a fault in this process; "none" plants none."""
-    calibration.measure = lambda part: Speed(1.0, 0.5)  # nobody asks how fast it is
+    CALIBRATION.measure = lambda part: Speed(1.0, 0.5)  # nobody asks how fast it is
     joined = ranks.join
 
     def remember(*given: Any) -> Ranks:
         _here.append(joined(*given))
         return _here[-1]
 
-    ranks.join = remember
+    STARTING.join = remember
     if name != "none":
         FAULTS[name].plant()
 
@@ -317,13 +327,13 @@ def main() -> None:
     """All tasks of one fault."""
     name, folder, seeds, world = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     os.environ[VARIABLE] = name
-    ranks.FOLLOWER = PLANTED  # type: ignore[misc]
+    STARTING.FOLLOWER = PLANTED
     plant(name)
-    watch.LOST_SECONDS = 6.0  # type: ignore[misc]
+    WATCH.LOST_SECONDS = 6.0
     ends = name in FAULTS and FAULTS[name].rule in ("RNK107", "RNK108")
     if not ends:  # ranks that stay for all tasks
         ranks.joined.append(ranks.begin(world, torch.device("cpu")))
-    for task in FAULTS[name].tasks if name in FAULTS else TASKS:
+    for task in sys.argv[5:] or (FAULTS[name].tasks if name in FAULTS else TASKS):
         for seed in range(seeds):
             print(json.dumps(examine(name, task, seed, folder, world)), flush=True)
     if ends:

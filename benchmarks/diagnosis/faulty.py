@@ -312,12 +312,16 @@ def planted(faults: Sequence[EnvFault]) -> Iterator[None]:
         return
     make_good, clock, measured = envs.make, Clock(), list(faults)
 
-    def make(config: Any, seeds: list[int], n_envs: int, device: str = "cpu", evaluation: bool = False, factory: Any = None) -> Any:
+    def make(
+        config: Any, seeds: list[int], n_envs: int, device: str = "cpu", evaluation: bool = False, factory: Any = None, first_env: int = 0
+    ) -> Any:
         # The fault lies in the environment: frames are stacked, rewards and actions rescaled around it.
         inner = config.model_copy(update={"frame_stack": 1, "time_in_obs": False, "reward_scale": 1.0, "wrappers": ()})
         if evaluation and faults[0].eval_limit:
             inner = inner.model_copy(update={"max_episode_steps": faults[0].eval_limit})
-        made: Any = Faulty(make_good(inner, seeds, n_envs, device, evaluation, factory), measured[: len(seeds)], clock, evaluation)
+        made: Any = Faulty(
+            make_good(inner, seeds, n_envs, device, evaluation, factory, first_env), measured[: len(seeds)], clock, evaluation
+        )
         for wrapper in config.wrappers:
             made = RescaledActions(made, **wrapper.kwargs)
         return put_around(made, config)

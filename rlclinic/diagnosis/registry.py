@@ -30,7 +30,7 @@ Shown = Callable[[], History | Sequence[History]]
 FAMILIES: Final = (
     "learning_rate", "batch", "policy", "value", "entropy", "gradients", "reward", "success", "environment", "episodes", "normalization",
     "evaluation", "resume", "throughput", "budget", "folder",
-    "replay", "q_values", "tables", "heads", "actors", "imitation", "offline", "ranks", "families",
+    "replay", "q_values", "actors", "imitation", "offline", "ranks", "families",
 )  # fmt: skip
 ENTRY_POINTS: Final = "rlclinic.rules"
 """Each names a module of another package, whose rules and causes are registered when it is imported."""

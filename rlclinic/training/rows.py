@@ -82,6 +82,7 @@ def columns(config: Config) -> list[str]:
         *(f"train/hp/{name}" for name in numbers(config.algo)),
         *on_policy_sentinels.COLUMNS,
         *(f"{on_policy_sentinels.PREFIX}{name}" for name in (ACTORS if getattr(config.algo, "n_actors", 0) else ())),
+        *(("time/actors_replaced",) if getattr(config.algo, "n_actors", 0) else ()),
         *(f"{on_policy_sentinels.PREFIX}{name}" for name in (RANKS if config.run.data_parallel > 1 else ())),
         *(f"time/{name}" for name in (RANK_TIMES if config.run.data_parallel > 1 else ())),
         *info_columns.columns(config.env),

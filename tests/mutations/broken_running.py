@@ -44,9 +44,9 @@ def same_start_every_episode(uniform: Any) -> Any:
 
 def no_time_limit(init: Any) -> Any:
     def broken(
-        self: Any, dynamics: Any, seeds: list[int], n_envs: int, device: str = "cpu", _: Any = None, evaluation: bool = False
+        self: Any, dynamics: Any, seeds: list[int], n_envs: int, device: str = "cpu", _: Any = None, *more: Any, **named: Any
     ) -> None:
-        init(self, dynamics, seeds, n_envs, device, None, evaluation)
+        init(self, dynamics, seeds, n_envs, device, None, *more, **named)
 
     return broken
 

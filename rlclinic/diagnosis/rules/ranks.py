@@ -1,4 +1,4 @@
-"""Runs that several ranks train together: whether they stay one run, and what they wait for."""
+"""Runs of several processes: whether ranks stay one run, what they wait for, and actors that die."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -20,6 +20,9 @@ MESSAGES, IDLE = "time/ranks_communicate", "time/ranks_idle"
 ROUNDING: Final = 1e-3
 """What sums in another order may change a gradient by, with room: 1e-6 is usual."""
 RANKS: Final = "run.data_parallel"
+REPLACED: Final = "time/actors_replaced"
+DEATHS: Final = 3.0
+"""Actors that may die in a run before it is more than somebody's doing."""
 HANGS: Final = "hanging collective"
 
 
@@ -55,7 +58,7 @@ cause(
     bug=BugLocation(
         fix="broadcast weights and optimizer state from one rank, then all-reduce every gradient before the optimizer's step",
         check="hash the weights on every rank after an update: the hashes must be equal",
-        rlclinic=("rlclinic/training/parallel/part.py", "Part.average_gradient", "the sum over ranks before the step"),
+        rlclinic=("rlclinic/training/parallel/part.py", "RankPart.average_gradient", "the sum over ranks before the step"),
         sb3=("stable_baselines3/common/on_policy_algorithm.py", "OnPolicyAlgorithm.train", "SB3 has no ranks: wrap the policy in DDP"),
         cleanrl=("ppo_atari_multigpu.py", "dist.all_reduce(all_grads)", "every parameter is in the buffer, and it is copied back"),
         own="the line between backward() and optimizer.step(), and the one that broadcasts the first weights",
@@ -103,7 +106,7 @@ cause(
     bug=BugLocation(
         fix="weight each rank's gradient by its share of the rows, and standardize advantages with the mean and deviation of all ranks",
         check="compare the averaged gradient with that of one process on the same minibatch: equal to rounding",
-        rlclinic=("rlclinic/training/parallel/part.py", "Part.own_gradient", "each rank's share of the minibatch"),
+        rlclinic=("rlclinic/training/parallel/part.py", "RankPart.own_gradient", "each rank's share of the minibatch"),
         sb3=("stable_baselines3/ppo/ppo.py", "PPO.train", "advantages are standardized over a rank's own rows"),
         cleanrl=("ppo_atari_multigpu.py", "/ args.world_size", "the division after all_reduce"),
         own="a sum that is not divided by the number of ranks, and statistics of a rank's own rows",
@@ -197,7 +200,7 @@ cause(
     "ranks normalize observations or rewards with statistics of their own",
     "fault of code",
     advice="merge what every rank has seen since the last merge, and give all of them the result",
-    explains="POL101 POL104 NRM101",
+    explains="RNK102 POL101 POL104",
     bug=BugLocation(
         fix="all-reduce counts, sums and squares of the rows that are new, and update every rank's statistics with the totals",
         check="hash mean and variance on every rank after an update: equal",
@@ -351,7 +354,7 @@ cause(
     bug=BugLocation(
         fix="let nothing that a single rank knows decide whether a collective is called: share the decision first",
         check="log the number and the name of every collective on each rank: the lists must be equal",
-        rlclinic=("rlclinic/training/parallel/part.py", "Part", "methods that exchange something, which all ranks call together"),
+        rlclinic=("rlclinic/training/parallel/part.py", "RankPart", "methods that exchange something, which all ranks call together"),
         sb3=("stable_baselines3/ppo/ppo.py", "PPO.train", "an early stop at target_kl that each rank decides for itself"),
         cleanrl=("ppo_atari_multigpu.py", "if args.target_kl is not None", "the break, which must be decided by all ranks"),
         own="breaks, ifs and last minibatches between two collectives",
@@ -411,3 +414,32 @@ def ranks_exchange_more_than_they_compute(case: Case) -> Iterator[Finding]:
     text = f"{percent(share)} of the time of an iteration are messages between ranks"
     fix = change(case, RANKS, 1, "one process")
     yield Finding(strength=grade(share, 0.4, 0.8), text=text, evidence=(evidence(MESSAGES, text, share=share),), remedies=(fix,))
+
+
+@rule(
+    "RNK110",
+    severity=Severity.MEDIUM,
+    algos=["a3c", "impala", "appo"],
+    needs=[REPLACED],
+    cites=["espeholt2018impala"],
+    bad=lambda: cases.unsolved({REPLACED: lambda share: np.floor(12 * share)}, algo="impala"),
+    good=[lambda: cases.unsolved({REPLACED: 0.0}, algo="impala"), lambda: cases.unsolved({REPLACED: 1.0}, algo="appo")],
+)
+def actors_die(case: Case) -> Iterator[Finding]:
+    """Actors die again and again, and are replaced.
+
+    ## Why it hurts
+    What they were collecting is played again, or lost; five deaths in one rollout end the run. Memory that grows in an environment is
+    the usual reason.
+
+    ## When it is fine
+    Somebody has killed a few by hand.
+    """
+    deaths = case.signal(REPLACED)
+    if not len(deaths) or deaths.top < DEATHS:
+        return
+    text = f"{say(deaths.top)} actors died and were replaced"
+    fix = advice(
+        "look into the run's log for how they ended: SIGKILL is mostly memory that ran out; fewer actors, or environments", "10-30 %"
+    )
+    yield Finding(strength=grade(deaths.top, 2.0, 8.0), text=text, evidence=(evidence(REPLACED, text, *case.span),), remedies=(fix,))

@@ -220,7 +220,7 @@ def _scale_batch(request: TrainRequest, config: Config) -> tuple[Config, list[st
 def _scale_schedule(rate: Schedule, factor: float) -> dict[str, Any]:
     """A schedule whose values are so many times as large, at the same times."""
     given = rate.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    scaled = {name: given[name] * factor for name in ("start", "end", "min", "max") if name in given}
+    scaled: dict[str, Any] = {name: given[name] * factor for name in ("start", "end", "min", "max") if name in given}
     points = {"points": [[at, value * factor] for at, value in rate.points]} if rate.points else {}
     return {**given, **scaled, **points}
 

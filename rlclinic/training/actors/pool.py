@@ -92,6 +92,8 @@ class Actors:
         """The run's own; set before the first reset."""
         self.lags = Lags()
         self._messages: list[str] = []
+        self.replaced = 0
+        """Actors that have died so far, and whose place another one has taken."""
         self.calls = 0
         """Odd while an actor is waited for."""
         self._resumes = torch.zeros(self.members, 1, dtype=torch.int64)
@@ -198,6 +200,7 @@ class Actors:
         if not self.exact:
             place.where = began
         self._messages.append(f"actor {number}: {how}; another one has taken its place")
+        self.replaced += 1
         if place.learner is not None:
             self._ask(number, place.learner, place.version, again=True)
 

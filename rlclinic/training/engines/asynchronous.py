@@ -47,6 +47,7 @@ def sentinels(plan: Plan, env: Actors, before: Learner, arrived: Arrived) -> dic
     return {
         "policy_lag": torch.full((members,), mean, device=now.device),
         "policy_lag_max": torch.full((members,), most, device=now.device),
+        "time/actors_replaced": torch.full((members,), float(env.replaced), device=now.device),
         "actor_kl": losses.kl_k3(now, None).flatten(),
         "actor_ess": on_policy_sentinels.effective_sample_size(now, None),
         # Under the weights that acted the ratio is 1; that it is not under newer ones is what V-trace is for.

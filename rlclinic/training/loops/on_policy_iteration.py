@@ -64,7 +64,7 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
         sentinels = compute_sentinels(session, seen, hp, costly) | (iteration.bonus or {})
         if iteration.arrived is not None and isinstance(cohort.env, Actors):
             own = asynchronous.sentinels(plan, cohort.env, iteration.before, iteration.arrived)
-            sentinels |= {on_policy_sentinels.PREFIX + name: number for name, number in own.items()}
+            sentinels |= name_columns(own)
             for name in ("target_error", "target_error_ends") if plan.corrects_for_age else ():
                 # V-trace's targets follow another recursion than the one these are held to, wherever data is older than the weights.
                 sentinels.pop(on_policy_sentinels.PREFIX + name, None)
@@ -93,6 +93,11 @@ def hear_ranks(session: "Session", env: SpreadEnv, rollout: Rollout, costly: boo
     started = time.perf_counter()
     said = parallel.testify(env, parts(session.cohort)[1], rollout, costly=costly)
     session.clock["sentinels"] += time.perf_counter() - started
+    return name_columns(said)
+
+
+def name_columns(said: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Sentinels by column; what depends on the clock or the machine has its own."""
     return {name if name.startswith("time/") else on_policy_sentinels.PREFIX + name: number for name, number in said.items()}
 
 

@@ -10,7 +10,7 @@ follower.py     what the other ranks do: whatever rank 0 announces
 calibration.py  whether it pays here
 
 Rank 0 trains as one process does: it has the run folders, evaluates, writes and decides. Before it does anything that takes all ranks,
-it announces it, and every rank then runs the same method of its `Part`. Rollouts are put together on every rank, so that minibatches,
+it announces it, and every rank then runs the same method of its `RankPart`. Rollouts are put together on every rank, so that minibatches,
 the scale of advantages, normalizers, episodes and sentinels are those of one process by construction, to the bit; only gradients are
 summed in another order. What is shared out is the work: stepping environments, and passes through the networks.
 """

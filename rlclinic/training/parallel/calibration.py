@@ -15,7 +15,7 @@ from rlclinic.training.data.rollouts import Batch
 from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.loops import on_policy
 from rlclinic.training.loops.on_policy import Learner, Position, UpdateStep
-from rlclinic.training.parallel.part import Part
+from rlclinic.training.parallel.part import RankPart
 
 STEPS: Final = 8
 """Env steps of a measurement."""
@@ -35,7 +35,7 @@ class Speed(NamedTuple):
         return self.alone_seconds / self.together_seconds
 
 
-def measure(part: Part) -> Speed:
+def measure(part: RankPart) -> Speed:
     """Rank 0's side: alone, while the others wait, and then with them."""
     from rlclinic.training import assembly
 
@@ -49,7 +49,7 @@ def measure(part: Part) -> Speed:
     return Speed(alone, together(part))
 
 
-def together(part: Part) -> float:
+def together(part: RankPart) -> float:
     """Seconds of an iteration by all ranks."""
     from rlclinic.training import assembly
 
@@ -60,7 +60,7 @@ def together(part: Part) -> float:
         env.close()
 
 
-def _time(part: Part, env: VecEnv, first_env: int, step: UpdateStep, meet: Callable[[], object]) -> float:
+def _time(part: RankPart, env: VecEnv, first_env: int, step: UpdateStep, meet: Callable[[], object]) -> float:
     """Seconds of an iteration: its env steps, its passes over the rollout and its gradient steps, each as measured."""
     from rlclinic.training import assembly
 
@@ -97,7 +97,7 @@ def _fill(batch: Batch, rows: int) -> Batch:
     return Batch(*(None if field is None else filled(field) for field in batch))  # type: ignore[arg-type]
 
 
-def _numbers(part: Part) -> Hyperparameters:
+def _numbers(part: RankPart) -> Hyperparameters:
     config = part.config
     given = {
         name: None if number is None else value_at(number, 0, config.run.max_env_steps) for name, number in numbers(config.algo).items()

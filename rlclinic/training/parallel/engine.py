@@ -7,7 +7,7 @@ from torch import Tensor
 
 from rlclinic.training.data.rollouts import Rollout
 from rlclinic.training.loops.on_policy import Iteration, IterationInputs, Learner
-from rlclinic.training.parallel.part import Part, name_learner
+from rlclinic.training.parallel.part import RankPart, name_learner
 from rlclinic.training.parallel.spread_env import SpreadEnv
 
 
@@ -75,7 +75,7 @@ def testify(env: SpreadEnv, learner: Learner, rollout: Rollout, *, costly: bool)
     return found
 
 
-def find_copies(rollout: Rollout, part: Part) -> Tensor:
+def find_copies(rollout: Rollout, part: RankPart) -> Tensor:
     """How many more environments of different ranks had the same steps than environments of one rank, as a share of pairs, [M].
 
     Where an environment has no chance and the policy is certain, all of them are alike; ranks that draw the same random numbers are

@@ -12,7 +12,7 @@ from rlclinic.errors import RlclinicError
 from rlclinic.training import members
 from rlclinic.training.loops.on_policy import Learner
 from rlclinic.training.parallel import calibration, ranks
-from rlclinic.training.parallel.part import Part, read_learner
+from rlclinic.training.parallel.part import RankPart, read_learner
 from rlclinic.training.parallel.ranks import Ranks, Tensors
 from rlclinic.training.parallel.watch import RankLost
 
@@ -38,7 +38,7 @@ def main() -> int:
 
 def serve(here: Ranks) -> None:
     """Do what is announced."""
-    part: Part | None = None
+    part: RankPart | None = None
     learner: Learner | None = None
     clock = {"env": 0.0, "act": 0.0, "learn": 0.0}
     while True:
@@ -67,13 +67,13 @@ def serve(here: Ranks) -> None:
             _in_environments(part, kind, order, tensors)
 
 
-def _make(here: Ranks, order: dict[str, Any]) -> Part:
+def _make(here: Ranks, order: dict[str, Any]) -> RankPart:
     config = from_record(order["config"])
     torch.set_num_threads(config.run.threads)
-    return Part(here, config, order["seeds"], order["weights"])
+    return RankPart(here, config, order["seeds"], order["weights"])
 
 
-def _in_environments(part: Part, kind: str, order: dict[str, Any], tensors: Tensors) -> None:
+def _in_environments(part: RankPart, kind: str, order: dict[str, Any], tensors: Tensors) -> None:
     if kind == "plan":
         part.set_plan(order["corrections"], order["engine"])
     elif kind == "calibrate":
@@ -88,7 +88,7 @@ def _in_environments(part: Part, kind: str, order: dict[str, Any], tensors: Tens
         raise AssertionError(f"rank 0 announced {kind}, which nobody knows")
 
 
-def _iterate(part: Part, learner: Learner, order: dict[str, Any], clock: dict[str, float]) -> Learner:
+def _iterate(part: RankPart, learner: Learner, order: dict[str, Any], clock: dict[str, float]) -> Learner:
     going = order["active"]
     part.env.retire([index for index, each in enumerate(going) if not each])
     mask = torch.tensor(going, device=part.ranks.device).view(-1, 1)

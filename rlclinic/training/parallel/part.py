@@ -35,7 +35,7 @@ FAILURE_BYTES: Final = 1024
 """Of an environment's error, what other ranks are told."""
 
 
-class Part:
+class RankPart:
     """What one rank has and does."""
 
     def __init__(self, ranks: Ranks, config: Config, seeds: list[int], weights: Sequence[dict[str, float]]) -> None:

@@ -17,13 +17,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 from torch import distributed as dist
 
+from rlclinic.actions import Change
 from rlclinic.errors import ConfigError
 from rlclinic.training.parallel.watch import OBITUARY_SECONDS, START_SECONDS, Heart, Pulse, RankLost
 
@@ -38,6 +39,8 @@ ALIGNED: Final = 8
 Tensors = dict[str, Tensor]
 Shapes = list[tuple[str, list[int], str]]
 
+# PyTorch's type hints leave out some of what it exports.
+_torch: Any = dist
 _gather: Any = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 _scatter: Any = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 
@@ -53,11 +56,23 @@ class Ranks:
         self.waited = 0.0
         """Seconds in collectives so far."""
         self.broken = False
+        self._meet(store)
         try:
             backend = "nccl" if device.type == "cuda" else "gloo"
-            dist.init_process_group(backend, store=dist.PrefixStore("group", store), rank=rank, world_size=world, timeout=FOREVER)
+            dist.init_process_group(backend, store=_torch.PrefixStore("group", store), rank=rank, world_size=world, timeout=FOREVER)
         except Exception as error:
             raise self._explain("join", error) from error
+
+    def _meet(self, store: Any) -> None:
+        """Wait until all ranks have started. One that dies on its way would be waited for without end."""
+        store.set(f"rlclinic/started/{self.rank}", "")
+        limit = monotonic() + START_SECONDS
+        missing = list(range(self.world)) if self.rank == 0 else []
+        while missing := [rank for rank in missing if not store.check([f"rlclinic/started/{rank}"])]:
+            if self.heart.known.wait(0.02) or monotonic() > limit:
+                self.broken = True
+                why = self.heart.reason or f"{', '.join(f'rank {rank}' for rank in missing)} did not start within {START_SECONDS:.0f} s"
+                raise RankLost(f"{why}.\n  Nothing was trained.\n  What it printed says why: see the run's log of its launch")
 
     # ── collectives ──
 
@@ -178,7 +193,7 @@ def begin(world: int, device: torch.device) -> Ranks:
     listening.bind(("127.0.0.1", 0))  # nobody else's business
     listening.listen()
     port = listening.getsockname()[1]
-    store = dist.TCPStore(
+    store = _torch.TCPStore(
         "127.0.0.1", port, None, is_master=True, timeout=JOIN, wait_for_workers=False, master_listen_fd=listening.detach()
     )
     _stay_local()
@@ -204,7 +219,7 @@ def begin(world: int, device: torch.device) -> Ranks:
 def join(device: torch.device | None = None) -> Ranks:
     """A rank that somebody else has started."""
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    store, _, _ = next(dist.rendezvous("env://", rank, world, timeout=JOIN))
+    store, _, _ = next(_torch.rendezvous("env://", rank, world, timeout=JOIN))
     kind = device or torch.device("cuda" if os.environ.get("RLCLINIC_RANK_DEVICE") == "cuda" else "cpu")
     return Ranks(store, rank, world, device_of(int(os.environ.get("LOCAL_RANK", rank)), kind))
 
@@ -239,7 +254,8 @@ def device_of(local_rank: int, device: torch.device) -> torch.device:
     if local_rank >= count:
         raise ConfigError(
             f"rank {local_rank} of this machine has no GPU: there are {count}.\n  Two ranks on one GPU would only wait for each other.\n"
-            f"  Try: --data-parallel {count}"
+            "  Try: ",
+            Change("run.data_parallel", max(count, 1)),
         )
     torch.cuda.set_device(local_rank)
     return torch.device("cuda", local_rank)

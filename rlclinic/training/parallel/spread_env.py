@@ -10,7 +10,7 @@ from rlclinic.errors import EnvironmentFailed, UsageError
 from rlclinic.training.envs.base import Step, Stepping
 from rlclinic.training.parallel import ranks
 from rlclinic.training.parallel.calibration import Speed
-from rlclinic.training.parallel.part import Part
+from rlclinic.training.parallel.part import RankPart
 
 
 class SpreadEnv:
@@ -20,7 +20,7 @@ class SpreadEnv:
         self._ranks = ranks.begin(config.run.data_parallel, device)
         try:
             self._ranks.announce("make", config=to_record(config), seeds=seeds, weights=weights or [])
-            self.part = Part(self._ranks, config, seeds, weights or [])
+            self.part = RankPart(self._ranks, config, seeds, weights or [])
         except BaseException:
             self._end()
             raise

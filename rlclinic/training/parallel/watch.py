@@ -45,7 +45,8 @@ class Beat(NamedTuple):
     doing: str = "starting"
     seconds: float = 0.0
     """For how long."""
-    count: int = 0
+    said: int = 0
+    """How often it has said something."""
 
     def describe(self) -> str:
         """In words."""
@@ -132,7 +133,7 @@ class Heart(threading.Thread):
                 self._give_up(death)
                 return
             beat, known = self._read(rank), self._heard.setdefault(rank, (Beat(), now))
-            if beat is not None and beat.count != known[0].count:
+            if beat is not None and beat.said != known[0].said:
                 self._heard[rank] = beat, now
         if own.collective is None:
             self._said, self._differ_since = None, None
@@ -140,7 +141,7 @@ class Heart(threading.Thread):
         silent = {rank: now - since for rank, (_, since) in self._heard.items() if now - since > 4 * BEAT_SECONDS}
         beats = {0: own, **{rank: beat for rank, (beat, _) in self._heard.items()}}
         for rank, seconds in silent.items():
-            if seconds >= (LOST_SECONDS if beats[rank].count else START_SECONDS):
+            if seconds >= (LOST_SECONDS if beats[rank].said else START_SECONDS):
                 self._give_up(
                     f"rank {rank} was not heard of for {seconds:.0f} s (paused, cut off, or its machine is gone), last seen "
                     f"{beats[rank].describe()}; killed by the watch, as rank 0 is {own.describe()}"

@@ -16,7 +16,7 @@ _SECTIONS: Final = ("spec", "env", "algo", "net", "data", "run")
 # What a trial decides by itself, or what changes nothing about learning.
 _UNCOUNTED: Final = frozenset(
     {"spec.description", "spec.source", "run.stop_at_threshold", "run.tensorboard", "run.threads", "env.workers"}
-    | {"run.film_every_env_steps", "run.histograms_every_env_steps"}
+    | {"run.film_every_env_steps", "run.histograms_every_env_steps", "run.data_parallel", "run.shard_optimizer", "run.allow_slower"}
 )
 _NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _PLACEHOLDER: Final = re.compile(r"(?<!\{)\{([A-Za-z_][A-Za-z0-9_.]*)\}(?!\})")

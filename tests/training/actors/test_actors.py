@@ -87,6 +87,7 @@ def test_killed_actors_cost_time_and_not_a_bit(straight: Run, tmp_path: Path, mo
     assert_same_run(run, straight)
     assert len(killed) == 3
     assert "another one has taken its place" in (run.path / "run.log").read_text()
+    assert run.metrics["time/actors_replaced"][-1] == len(killed)
 
 
 def test_an_actor_that_always_dies_is_given_up_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

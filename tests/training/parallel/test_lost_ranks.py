@@ -66,3 +66,9 @@ def test_a_paused_rank_is_named_within_seconds(tmp_path: Path, monkeypatch: pyte
     run = Run(next((tmp_path / "runs").glob("*-s*")))
     assert "waits for rank 1" in (run.path / "run.log").read_text()
     assert "in collective" in (run.status.reason or "")
+
+
+def test_a_rank_that_cannot_start_is_named_and_nothing_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "FOLLOWER", "rlclinic.no_such_module")
+    with pytest.raises(RankLost, match=r"rank 1 \(process \d+\) ended with exit code 1"):
+        train(tmp_path, [config_of(2, 6)])
