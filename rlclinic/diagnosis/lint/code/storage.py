@@ -460,7 +460,9 @@ def same_place(script: Script) -> Iterator[Spot]:
                     _set_to(method, index) if isinstance(index, ast.Name) else [value for each in later for value in _set_to(each, index)]
                 )
                 for value in held:
-                    divided = isinstance(value, ast.BinOp) and isinstance(value.op, ast.FloorDiv)
+                    divided = (
+                        isinstance(value, ast.BinOp) and isinstance(value.op, ast.FloorDiv) and not isinstance(value.right, ast.Constant)
+                    )
                     one = (
                         isinstance(value, ast.BinOp)
                         and isinstance(value.op, ast.Mod)

@@ -593,6 +593,7 @@ def global_chance(script: Script) -> Iterator[Spot]:
                         each,
                         f"{path} draws from the global generator, which reset(seed=…) does not seed: episodes cannot be repeated",
                         path.replace("np.random", "self.np_random"),
+                        1.0 if any(own_attribute(one) == "np_random" for one in ast.walk(kind)) else 0.4,
                     )
 
 

@@ -254,6 +254,7 @@ def _looked_at(step: Symbol) -> list[Symbol]:
 
 def asked_about_the_same(script: Script) -> Iterator[Spot]:
     """A target in which a network is asked about the observation before the step, where the one after it is meant."""
+    replayed = bool(formulas.copies(execution(script)))
     for target in formulas.targets(script):
         rewards = [
             each
@@ -275,7 +276,7 @@ def asked_about_the_same(script: Script) -> Iterator[Spot]:
                 for each in seen
                 if each.op == "observed" or (each.op == "stepped" and each.data[0] == 0 and id(each.args[0]) not in steps)
             ]
-            if seen and len(before) == len(seen) and all(is_drawn(given) or is_listed(given) for given in asked):
+            if seen and len(before) == len(seen) and all(is_drawn(given) or (replayed and is_listed(given)) for given in asked):
                 kept = [_kept_as_next(script, each) for each in before]
                 # The action that the critic is asked about may be the one that looks at the wrong observation.
                 acting = [inner for given in out.args[1:] for inner in formulas.outputs_in(given)]
@@ -648,7 +649,7 @@ def chance_over_time(script: Script) -> Iterator[Spot]:
     for node, every in held.items():
         # An evaluation that gives 0 asks at the same place as training, whose chance changes.
         moving = [each for each in every if isinstance(each, Symbol) and each.op == "carried"]
-        values = moving or every
+        values: list[Value] = [*moving] or every
         course = _course(values)
         if course is None:
             continue
