@@ -298,7 +298,7 @@ def one_rank_holds_up_the_others(case: Case) -> Iterator[Finding]:
     A machine that is busy with something else for a while: other ranks are then slow at other times.
     """
     ratio, slowest = case.signal(RATIO), case.signal(SLOWEST)
-    if len(ratio) < 4 or len(slowest) < 4:
+    if len(ratio) < 8 or len(slowest) < 8:
         return
     ranks, counts = np.unique(np.round(slowest.values), return_counts=True)
     rank, share = int(ranks[counts.argmax()]), float(counts.max() / len(slowest))
