@@ -78,6 +78,12 @@ class Case:
         """Written by rlclinic: a column that is missing does not apply, it was not forgotten."""
         return self.history.source == "rlclinic"
 
+    @property
+    def has_ranks(self) -> bool:
+        """Whether several processes took part in this run, and said so: ranks, or actors."""
+        logged = any("/ranks_" in name or "/actors_" in name for name in self.history.series)
+        return logged or self.setting("run.data_parallel", 1) != 1
+
     # ── series ──
 
     def signal(self, name: str) -> Signal:

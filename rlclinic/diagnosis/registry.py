@@ -85,6 +85,8 @@ class Rule:
         """Whether the check makes sense for this run: for its algorithm, and with what it needs not switched off (target_kl: none)."""
         if any(len(options) == 1 and _is_off(case, options[0]) for options in self.needs):
             return False
+        if self.family == "ranks" and not case.has_ranks:
+            return False
         if self.algos:
             return case.history.algo is None or case.algo in self.algos
         # What an unknown algorithm does between two rows nobody knows; sentinels are logged only where that was understood.
