@@ -474,7 +474,7 @@ def same_place(script: Script) -> Iterator[Spot]:
                             value, f"`{ast.unparse(index)}` stays the same: each transition overwrites the one before", "count % capacity"
                         )
                 counted = [each for each in stores if ast.unparse(each.slice) == ast.unparse(index)]
-                if isinstance(index, ast.Attribute) and _own(index) and not held and len(counted) > 1:
+                if isinstance(index, ast.Attribute) and _own(index) and not held and len(counted) > 1 and not kind.bases:
                     yield Spot(
                         counted[0],
                         f"`{ast.unparse(index)}` is never moved on: each transition overwrites the one before",
