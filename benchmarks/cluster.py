@@ -8,7 +8,7 @@ Empty jobs: 4 processes claim and finish. Starts and stops: a worker in a proces
 a file). Ray: a pretended cohort, in turn on a cluster of this machine and without one. Storms: jobs under kill -9 and SIGSTOP of workers,
 of jobs' processes, of a server, of Redis and of the database, and cuts of the link to a worker on another machine (a network namespace,
 where they can be made); every line says which attempt wrote it and when, so that two writers of one job are seen. Replicas: as
-benchmarks.serving, at two servers. The PostgreSQL and Redis servers are private ones (tests/postgres.py, tests/redis_server.py).
+benchmarks.serving, at two servers. The PostgreSQL and Redis servers are private ones (tests/servers).
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.runs import lease
 from rlclinic.runs.database import connections, index, job_queue
 from rlclinic.runs.store import Store
-from tests import namespaces, postgres, redis_server
+from tests.servers import namespaces, postgres, redis_server
 
 PRETENDED = "tests.ops.jobs.pretended_job"
 KINDS = ("SQLite", "PostgreSQL")

@@ -39,7 +39,6 @@ TITLES = {
     "treatment_cures": "Do prescriptions cure?",
     "environment_cures": "Do prescriptions cure faults of environments?",
     "environment_cures_fourth": "The same in families that were drawn later, the fault inside of what is put around it",
-    "environment_cures_fifth": "The same in families of the fifth look",
     "treatment_optimize": "Searches: optimize beside random search and TPE",
     "agents": "Do the tools of the MCP server suffice?",
     "serving": "How long the server lets people wait",

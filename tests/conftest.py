@@ -12,9 +12,9 @@ import hypothesis
 import pytest
 
 if TYPE_CHECKING:
-    from tests import redis_server as redis_servers
     from tests.launch.warm import Warm
-    from tests.postgres import Server
+    from tests.servers import redis_server as redis_servers
+    from tests.servers.postgres import Server
 
 # Before torch and numpy are imported: pytest runs one process per core, and a thread pool in each would fight for them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -121,7 +121,7 @@ def _training_starts_warm(warm: "Warm") -> Iterator[None]:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator["Server"]:
     """A PostgreSQL server for all tests of a process. Each store has its own rows in it."""
-    from tests import postgres
+    from tests.servers import postgres
 
     if postgres.find_binaries() is None:
         # In continuous integration nothing that can be tested goes untested.
@@ -140,7 +140,7 @@ def postgres(postgres_server: "Server", monkeypatch: pytest.MonkeyPatch) -> "Ser
 @pytest.fixture(scope="session")
 def started_redis() -> Iterator["redis_servers.Server"]:
     """A Redis server for all tests of a process. Each store has its own keys in it."""
-    from tests import redis_server as redis_servers
+    from tests.servers import redis_server as redis_servers
 
     if redis_servers.find_binary() is None:
         (pytest.fail if os.environ.get("RLCLINIC_CI") else pytest.skip)(redis_servers.MISSING)

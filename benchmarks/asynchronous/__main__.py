@@ -16,11 +16,10 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-import gymnasium as gym
 import numpy as np
-from gymnasium.envs.classic_control import CartPoleEnv
 
 from benchmarks import provenance
+from benchmarks.asynchronous.sleepy import make_sleepy
 from rlclinic.config import Config
 from rlclinic.runs.store import Store
 from rlclinic.training.__main__ import train_runs
@@ -34,28 +33,6 @@ ALGOS: Final[dict[str, dict[str, Any]]] = {
     "appo": {"name": "appo", "n_steps": 32, "batch_size": 0.5, "n_epochs": 4, "learning_rate": 3e-3, "gae_lambda": 0.95},
     "impala": {"name": "impala", "n_steps": 32},
 }
-
-
-class Sleepy(CartPoleEnv):
-    """CartPole that takes its time, and now and then much more of it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._pause = np.random.default_rng(0)
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        if seed is not None:
-            self._pause = np.random.default_rng(seed)
-        return super().reset(seed=seed, options=options)
-
-    def step(self, action: Any) -> Any:
-        time.sleep(min(4e-4 * (1.0 + self._pause.pareto(1.5)), 0.05))
-        return super().step(action)  # type: ignore[no-untyped-call]
-
-
-def make_sleepy() -> gym.Env[Any, Any]:
-    """With CartPole's time limit."""
-    return gym.wrappers.TimeLimit(Sleepy(), 500)
 
 
 def train(

@@ -119,7 +119,8 @@ def test_every_serious_rule_speaks_for_a_cause() -> None:
     used = {id for row in causes.table().values() for id, weight in row.speaks.items() if weight > 0}
     silent = {each.id for each in registry.rules() if each.severity is not Severity.LOW} - used
     # Consequences and remarks: they explain nothing by themselves. That nothing ever succeeded follows from any fault.
-    assert silent <= {"EVA802", "ENV605", "CFG106", "SUC103"}
+    # A straggler and actors that die cost time, not learning.
+    assert silent <= {"EVA802", "ENV605", "CFG106", "SUC103", "RNK106", "RNK110"}
 
 
 def test_one_full_key_finding_alone_makes_its_cause_likely() -> None:

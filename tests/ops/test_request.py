@@ -22,7 +22,7 @@ MODELS = sorted({operation.model for operation in MODELLED if operation.model is
 
 def command_of(operation: Operation) -> Any:
     command: Any = typer.main.get_command(app)
-    for word in (operation.cli or "").split():
+    for word in (operation.cli or "").partition(" --")[0].split():  # an option may tell two operations of a command apart
         command = command.commands[word]
     return command
 

@@ -19,7 +19,7 @@ from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
 from tests.ops.recorded import add_checkpoint, flat, record_group
-from tests.s3 import serve_s3
+from tests.servers.s3 import serve_s3
 
 if not os.environ.get("RLCLINIC_CI"):
     pytest.importorskip("obstore", reason="object stores are not tested: pip install 'rlclinic[s3]'")

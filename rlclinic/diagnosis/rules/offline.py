@@ -494,7 +494,7 @@ cause(
     bug=BugLocation(
         fix="obs, reward, terminated, truncated, info = env.step(action), and both flags stored",
         check="assert not (terminated[ends] & (lengths == lengths.max())).all()  # ends at the limit are truncated ones",
-        rlclinic=("rlclinic/training/data/recorded.py", "gather", "gamma * ~terminated: only a terminal state has no future"),
+        rlclinic=("rlclinic/training/data/recorded.py", "Recorded.gather", "gamma * ~terminated: only a terminal state has no future"),
         sb3=("your recorder", "env.step(action)", "a `done` that is stored for both kinds of end"),
         cleanrl=("your recorder", "env.step(action)", "a `done` that is stored for both kinds of end"),
         own="the line that stores what env.step returned: truncated is a column of its own",

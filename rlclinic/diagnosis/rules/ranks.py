@@ -102,7 +102,7 @@ cause(
     "the gradient of all ranks is not that of the whole minibatch",
     "fault of code",
     advice="divide the sum by the number of ranks, and scale advantages by the whole minibatch, not by each rank's rows",
-    explains="POL101 POL102 GRD101",
+    explains="POL101 POL102 GRD401",
     bug=BugLocation(
         fix="weight each rank's gradient by its share of the rows, and standardize advantages with the mean and deviation of all ranks",
         check="compare the averaged gradient with that of one process on the same minibatch: equal to rounding",
@@ -249,6 +249,18 @@ cause(
     "fault of code",
     advice="give every rank as many rows, or weight its gradient by the rows it has",
     explains="RNK102 RNK106",
+    bug=BugLocation(
+        fix="the same number of rows for every rank, or the mean over ranks weighted by their rows",
+        check="assert len(set(rows_of_every_rank)) == 1",
+        rlclinic=("rlclinic/training/parallel/shares.py", "rows", "which rows of a minibatch are a rank's own"),
+        sb3=(
+            "stable_baselines3/common/buffers.py",
+            "RolloutBuffer.get",
+            "SB3 has no ranks: split indices evenly",
+        ),
+        cleanrl=("ppo_atari_multigpu.py", "args.local_batch_size", "the batch divides by the number of processes without a rest"),
+        own="the line that splits a minibatch over processes, and what happens to its rest",
+    ),
 )
 
 

@@ -219,9 +219,14 @@ class Actors:
         started = [self._transport.start(self._plan(number, lives)) for number in range(self.actors)]  # side by side
         try:
             self._places = [_Place(each, each.hear(), lives=lives) for each in started]
-        except BaseException:
+        except BaseException as error:
             for each in started:
                 each.close()
+            if isinstance(error, ActorDied):
+                raise EnvironmentFailed(
+                    f"an actor ended before it had its environments: {error}.\n  Its own words, if it had any, are above.\n"
+                    "  Often it could not import them: define them at the top level of a module, or see with algo.n_actors=0 what they say"
+                ) from None
             raise
         for place in self._places:
             for member, text in place.where.failures:

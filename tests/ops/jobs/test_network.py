@@ -13,9 +13,9 @@ from rlclinic.ops.jobs import models, pool, start
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.runs.database import connections, job_queue
 from rlclinic.runs.store import Store
-from tests import namespaces, postgres
-from tests.namespaces import Host
-from tests.postgres import PASSWORD
+from tests.servers import namespaces, postgres
+from tests.servers.namespaces import Host
+from tests.servers.postgres import PASSWORD
 
 LEASE = 3.0
 WORK = "from benchmarks import cluster; cluster.work({root!r})"

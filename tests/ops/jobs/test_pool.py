@@ -19,7 +19,7 @@ from rlclinic.runs.database import connections, job_queue
 from rlclinic.runs.lease import LeaseLost
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
-from tests.postgres import PASSWORD, Server
+from tests.servers.postgres import PASSWORD, Server
 
 LEASE = 2.0
 LONG = "400 steps"

@@ -12,7 +12,7 @@ from rlclinic.ops.jobs import models
 from rlclinic.runs.database import connections
 from rlclinic.runs.object_store import artifacts
 from rlclinic.runs.store import Store
-from tests.postgres import PASSWORD, Server
+from tests.servers.postgres import PASSWORD, Server
 
 ROOT = Path(__file__).resolve().parents[3]
 

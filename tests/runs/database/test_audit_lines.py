@@ -13,7 +13,7 @@ from rlclinic.ops.jobs.audit import Caller
 from rlclinic.runs import jobs
 from rlclinic.runs.database import audit_lines, connections
 from rlclinic.runs.store import Store
-from tests.postgres import PASSWORD, Server
+from tests.servers.postgres import PASSWORD, Server
 
 ODD = "x'; DROP TABLE rlclinic_audit; --%s ? \\ \" \0 \udcff \n"
 

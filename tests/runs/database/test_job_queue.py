@@ -16,7 +16,7 @@ from rlclinic.runs.database import connections, job_queue
 from rlclinic.runs.database.job_queue import BudgetSpent, Claim, Reservation
 from rlclinic.runs.lease import LeaseLost
 from rlclinic.runs.store import Store
-from tests.postgres import PASSWORD, Server
+from tests.servers.postgres import PASSWORD, Server
 
 HOST = "here"
 ODD = "x'; DROP TABLE rlclinic_job; --%s ? \\ \""

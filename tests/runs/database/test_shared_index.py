@@ -16,7 +16,7 @@ from rlclinic.runs.database.connections import DatabaseDown
 from rlclinic.runs.database.index import Index
 from rlclinic.runs.store import Store
 from tests.ops.recorded import record_group
-from tests.postgres import PASSWORD, Server
+from tests.servers.postgres import PASSWORD, Server
 
 
 @pytest.fixture

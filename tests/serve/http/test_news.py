@@ -23,11 +23,11 @@ from rlclinic.serve.http.replicas.redis_link import RedisLink
 from rlclinic.serve.http.security.access import FREE_FAILURES
 from rlclinic.serve.http.security.tokens import Tokens
 from rlclinic.serve.http.watch_store import StoreWatch
-from tests import redis_server
 from tests.ops.recorded import record_group
-from tests.redis_server import PASSWORD
 from tests.serve.http.processes import Server, wait_for
 from tests.serve.mcp.stores import ran
+from tests.servers import redis_server
+from tests.servers.redis_server import PASSWORD
 
 Serve = Callable[..., TestClient]
 

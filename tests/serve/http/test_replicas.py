@@ -7,9 +7,9 @@ import pytest
 from rlclinic.runs.database import index as indexing
 from rlclinic.runs.store import Store
 from tests.ops.recorded import record_group
-from tests.postgres import PASSWORD
-from tests.postgres import Server as Database
 from tests.serve.http.processes import Server, wait_for
+from tests.servers.postgres import PASSWORD
+from tests.servers.postgres import Server as Database
 
 
 def test_two_servers_share_an_index_and_see_what_the_other_was_told(

@@ -103,6 +103,15 @@ def test_an_actor_that_always_dies_is_given_up_with_the_reason(monkeypatch: pyte
     env.close()
 
 
+def test_actors_that_end_before_they_have_begun_are_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(_: processes.ActorProcess) -> None:
+        raise pool.ActorDied("process 1 ended with exit code 1")
+
+    monkeypatch.setattr(processes.ActorProcess, "hear", die)
+    with pytest.raises(EnvironmentFailed, match=r"exit code 1(?s:.*)top level of a module"):
+        actors_of(config_of("impala"))
+
+
 def test_in_turn_a_rollout_is_as_many_updates_old_as_there_are_actors() -> None:
     env, plan, learner = actors_of(config_of("impala", n_actors=3))
     weights = [moved(learner, 0.01 * k) for k in range(7)]
