@@ -134,6 +134,17 @@ def bounds_around_zero(script: Script) -> Iterator[Spot]:
             )
 
 
+def summed_over_the_batch(script: Script) -> Iterator[Spot]:
+    """A log-probability summed over everything, in the ratio of a minibatch."""
+    for _, ratio in clipped_ratios(script):
+        for part in formulas.parts(ratio, into_networks=False, into_arrays=False):
+            bare = called(part) == "sum" and part.op == "method" and len(part.args) == 1 and not part.keys
+            if bare and called(part.args[0]) == "log_prob":
+                yield _spot(
+                    part.node, "the log-probabilities of the whole batch are summed to one number: every ratio is the same", ".sum(-1)"
+                )
+
+
 def not_clipped(script: Script) -> Iterator[Spot]:
     """The smaller of two objectives that are the same, or a ratio that is clipped on one side only."""
     for event in formulas.backwards(execution(script)):
@@ -660,6 +671,7 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD207": (ratio_of_logarithms,),
     "COD208": (ratio_is_one,),
     "COD209": (bounds_around_zero, not_clipped),
+    "COD211": (summed_over_the_batch,),
     "COD308": (term_without_gradient, loss_without_gradient),
     "COD401": (gradients_never_cleared,),
     "COD404": (optimizer_never_steps,),

@@ -10,7 +10,7 @@ from builtins import id as builtins_id
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import exploration, libraries, storage, words, wrappers
+from rlclinic.diagnosis.lint.code import exploration, libraries, slips, storage, words, wrappers
 from rlclinic.diagnosis.lint.code.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import agents, critics, experience, formulas, learning, policies, returns, sizes, tables, wiring
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
@@ -1078,6 +1078,22 @@ def copied_the_wrong_way(script: Script) -> Iterator[Spot]:
             )
 
 
+def copied_from_another(script: Script) -> Iterator[Spot]:
+    """One of two slow copies follows the network of the other one."""
+    run = execution(script)
+    sources = {builtins_id(copy.network): copy.source for copy in formulas.copies(run)}
+    for where, into, source, is_later in updates(run):
+        first = sources.get(builtins_id(into))
+        if first is None or first is source or not is_later or builtins_id(source) in sources:
+            continue
+        if any(each is source for each in sources.values()) and formulas.optimized(run, source) and formulas.optimized(run, first):
+            yield _spot(
+                where,
+                "this slow copy was made of one network and follows another one: two copies of the same are one opinion, twice",
+                "each copy follows the network it was made of",
+            )
+
+
 def copy_is_the_network(script: Script) -> Iterator[Spot]:
     run = execution(script)
     for event in run.events:
@@ -1508,7 +1524,7 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD202": (squashed_without_correction,),
     "COD210": (log_prob_of_fresh_action,),
     "COD506": (copy_never_updated,),
-    "COD534": (copied_the_wrong_way,),
+    "COD534": (copied_the_wrong_way, copied_from_another),
     "COD507": (copy_is_the_network,),
     "COD527": (polyak_shares,),
     "COD537": (copied_at_every_step, copied_off_the_interval),
@@ -1524,4 +1540,5 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
 _ROOMS: Final = (
     MEANINGS, agents.MEANINGS, learning.MEANINGS, experience.MEANINGS, policies.MEANINGS, wiring.MEANINGS, wrappers.MEANINGS,
     libraries.MEANINGS, tables.MEANINGS, critics.MEANINGS, returns.MEANINGS, exploration.MEANINGS, storage.MEANINGS,
+    slips.MEANINGS,
 )  # fmt: skip
