@@ -147,7 +147,7 @@ def _raised_to(script: Script) -> Iterator[Spot]:
     for node in script.all(ast.BinOp):
         if not isinstance(node.op, ast.Pow) or "beta" not in words.own_name(node.right).lower():
             continue
-        divided = isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Div)
+        divided = any(isinstance(each, ast.Div) for each in ast.walk(node.left))
         parent = script.parents.get(node)
         below = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div) and parent.right is node
         if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Mult) and not divided and not below:
@@ -185,12 +185,12 @@ def _weights_lost(script: Script) -> Iterator[Spot]:
                     used = [each for each in script.inside(function, ast.Name) if each.id == part.id and isinstance(each.ctx, ast.Load)]
                     if not used:
                         yield Spot(node, f"`{part.id}` comes with the batch, and no loss is multiplied by it", "")
-    for node in script.all(ast.BinOp):
-        for weight, loss in ((node.left, node.right), (node.right, node.left)):
-            if not isinstance(node.op, ast.Mult) or "weight" not in words.own_name(weight).lower() or not isinstance(loss, ast.Call):
+    for product in script.all(ast.BinOp):
+        for weight, loss in ((product.left, product.right), (product.right, product.left)):
+            if not isinstance(product.op, ast.Mult) or "weight" not in words.own_name(weight).lower() or not isinstance(loss, ast.Call):
                 continue
             reduced = script.last(loss) in _LOSSES and keyword(loss, "reduction") is None
-            parent = script.parents.get(node)
+            parent = script.parents.get(product)
             averaged = isinstance(parent, ast.Attribute) and parent.attr in ("mean", "sum")
             if reduced and averaged:
-                yield Spot(node, "the loss is one number already: every transition gets the mean weight", 'reduction="none"')
+                yield Spot(product, "the loss is one number already: every transition gets the mean weight", 'reduction="none"')

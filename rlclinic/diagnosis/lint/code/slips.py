@@ -415,7 +415,9 @@ def clock_stands_still(script: Script) -> Iterator[Spot]:
 def callback_returns_nothing(script: Script) -> Iterator[Spot]:
     """`_on_step` without a return: None is no True."""
     for function in script.functions:
-        if function.name != "_on_step" or not script.is_sb3 or not isinstance(script.parents.get(function), ast.ClassDef):
+        kind = script.parents.get(function)
+        bases = [ast.unparse(base) for base in kind.bases] if isinstance(kind, ast.ClassDef) else []
+        if function.name != "_on_step" or not script.is_sb3 or not any("Callback" in base for base in bases):
             continue
         ends = [each for each in script.inside(function, ast.Return) if script.scope(each) is function and each.value is not None]
         raises = any(

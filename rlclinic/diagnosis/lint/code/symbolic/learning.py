@@ -225,6 +225,12 @@ def loss_without_gradient(script: Script) -> Iterator[Spot]:
         ]
         if asked and cut:
             yield _spot(cut[0].node, "the loss is cut off from every network: nothing is learned from it", "without .detach()")
+        elif asked and not cut and all(part.free for part in asked):
+            yield _spot(
+                formulas.written(asked[0]),
+                "every answer in the loss was taken without gradients: nothing is learned from it, or backward() raises",
+                "outside of no_grad",
+            )
 
 
 def _is_trained(script: Script, out: Symbol) -> bool:

@@ -281,7 +281,7 @@ def online_network_in_target(script: Script) -> Iterator[Spot]:
         if not any(id(out) in fresh for out in answers) and all(out.loops != target.sum.loops for out in answers):
             # Values of the rollout: a copy of the policy is kept for something else.
             continue
-        next_actions = [inner for out in answers for given in out.args[1:] for inner in outputs_in(given) if _is_for_next(inner)]
+        next_actions = [inner for out in answers for inner in _given_by_others(out) if _is_for_next(inner)]
         for out in (*answers, *next_actions):
             top = root(out.args[0])
             if any(top is source for source, _ in sources) and not any(top is copy for _, copy in sources) and _asked_about_next(out):
@@ -292,9 +292,19 @@ def online_network_in_target(script: Script) -> Iterator[Spot]:
                 )
 
 
+def _given_by_others(out: Symbol, depth: int = 6) -> Iterator[Symbol]:
+    """What other networks answered that a network is asked about, through its own layers."""
+    for given in out.args[1:]:
+        for inner in outputs_in(given):
+            if root(inner.args[0]) is not root(out.args[0]):
+                yield inner
+            elif depth > 0:
+                yield from _given_by_others(inner, depth - 1)
+
+
 def _is_for_next(out: Symbol) -> bool:
     """An action for the next observation, and for nothing else: not one that was taken and stored."""
-    return "next_obs" in {role(given) for given in out.args[1:]}
+    return "next_obs" in {role(given) for given in (*out.args[1:], *_first_layer(out).args[1:])}
 
 
 def _asked_about_next(out: Symbol) -> bool:
@@ -1087,8 +1097,9 @@ def copied_from_another(script: Script) -> Iterator[Spot]:
         if first is None or first is source or not is_later or builtins_id(source) in sources:
             continue
         if any(each is source for each in sources.values()) and formulas.optimized(run, source) and formulas.optimized(run, first):
+            pairs = next((each.iter for each in script.loops(where) if isinstance(each, ast.For) and script.called(each.iter) == "zip"), where)
             yield _spot(
-                where,
+                pairs,
                 "this slow copy was made of one network and follows another one: two copies of the same are one opinion, twice",
                 "each copy follows the network it was made of",
             )
