@@ -10,7 +10,7 @@ from builtins import id as builtins_id
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import exploration, libraries, slips, storage, words, wrappers
+from rlclinic.diagnosis.lint.code import exploration, libraries, schedules, slips, storage, words, wrappers
 from rlclinic.diagnosis.lint.code.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import agents, critics, experience, formulas, learning, policies, returns, sizes, tables, wiring
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
@@ -1097,7 +1097,9 @@ def copied_from_another(script: Script) -> Iterator[Spot]:
         if first is None or first is source or not is_later or builtins_id(source) in sources:
             continue
         if any(each is source for each in sources.values()) and formulas.optimized(run, source) and formulas.optimized(run, first):
-            pairs = next((each.iter for each in script.loops(where) if isinstance(each, ast.For) and script.called(each.iter) == "zip"), where)
+            line = getattr(where, "lineno", 0)
+            around = [each for each in script.all(ast.For) if each.lineno <= line <= (each.end_lineno or 0)]
+            pairs = next((each.iter for each in reversed(around) if script.called(each.iter) == "zip"), where)
             yield _spot(
                 pairs,
                 "this slow copy was made of one network and follows another one: two copies of the same are one opinion, twice",
@@ -1551,5 +1553,5 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
 _ROOMS: Final = (
     MEANINGS, agents.MEANINGS, learning.MEANINGS, experience.MEANINGS, policies.MEANINGS, wiring.MEANINGS, wrappers.MEANINGS,
     libraries.MEANINGS, tables.MEANINGS, critics.MEANINGS, returns.MEANINGS, exploration.MEANINGS, storage.MEANINGS,
-    slips.MEANINGS,
+    schedules.MEANINGS, slips.MEANINGS,
 )  # fmt: skip
