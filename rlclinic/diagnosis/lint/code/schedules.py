@@ -61,7 +61,12 @@ def _called(script: Script, node: ast.Call, known: dict[str, float], depth: int)
             return None
     function = next((each for each in script.functions if each.name == name), None)
     ends = script.inside(function, ast.Return) if function is not None else []
-    if function is None or len(ends) != 1 or script.scope(ends[0]) is not function or isinstance(script.parents.get(function), ast.ClassDef):
+    if (
+        function is None
+        or len(ends) != 1
+        or script.scope(ends[0]) is not function
+        or isinstance(script.parents.get(function), ast.ClassDef)
+    ):
         return script.constant(node)
     places = [each.arg for each in function.args.args]
     inside = {place: value_at(script, argument(node, index, place), known, depth - 1) for index, place in enumerate(places)}
@@ -95,7 +100,10 @@ def _computed(operator: ast.operator, left: float | None, right: float | None) -
 def _resolved(script: Script, node: ast.AST) -> ast.AST | None:
     """What a name is set to, once and for all; of a parameter what its only call gives it, or its default."""
     name = ast.unparse(node)
-    made = script.assignments(name, node) if name.startswith("self.") else script.anywhere(name, node)
+    made = script.anywhere(name, node)
+    if name.startswith("self."):
+        own = _class_of(script, node)
+        made = [each for each in script.assignments(name, node) if _class_of(script, each.statement) is own]
     if len(made) != 1:
         return None
     if made[0].whole is not None and not isinstance(made[0].statement, ast.AugAssign):
@@ -104,7 +112,7 @@ def _resolved(script: Script, node: ast.AST) -> ast.AST | None:
     if not isinstance(function, ast.FunctionDef) or made[0].value is not None:
         return None
     places = [each.arg for each in function.args.args]
-    if name not in places:
+    if name not in places or name == "self":
         return None
     kind = script.parents.get(function)
     is_method = isinstance(kind, ast.ClassDef)
@@ -116,11 +124,19 @@ def _resolved(script: Script, node: ast.AST) -> ast.AST | None:
     return defaults.get(name)
 
 
+def _class_of(script: Script, node: ast.AST) -> ast.AST | None:
+    return next((each for each in script.ancestors(node) if isinstance(each, ast.ClassDef)), None)
+
+
 def _counted(script: Script) -> Iterator[tuple[ast.For, str, dict[str, float], dict[str, float]]]:
     """Loops that count: what is known at their first and at their last turn."""
     for loop in script.all(ast.For):
         call = loop.iter
-        if not isinstance(loop.target, ast.Name | ast.Attribute) or not isinstance(call, ast.Call) or script.last(call) not in ("range", "trange"):
+        if (
+            not isinstance(loop.target, ast.Name | ast.Attribute)
+            or not isinstance(call, ast.Call)
+            or script.last(call) not in ("range", "trange")
+        ):
             continue
         if not 0 < len(call.args) < 3:
             continue

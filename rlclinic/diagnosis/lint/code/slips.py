@@ -524,6 +524,96 @@ def fraction_above_one(script: Script) -> Iterator[Spot]:
             )
 
 
+def latest_in_place_of_any(script: Script) -> Iterator[Spot]:
+    """batch = list(memory)[-batch_size:]."""
+    for node in script.all(ast.Assign):
+        cut = node.value
+        if not isinstance(cut, ast.Subscript) or not isinstance(cut.slice, ast.Slice) or cut.slice.upper is not None:
+            continue
+        lower = cut.slice.lower
+        counted = (
+            isinstance(lower, ast.UnaryOp)
+            and isinstance(lower.op, ast.USub)
+            and words.mentions(lower, lambda name: "batch" in name.lower())
+        )
+        held = cut.value.args[0] if isinstance(cut.value, ast.Call) and script.last(cut.value) == "list" and cut.value.args else cut.value
+        made = script.resolve(held)
+        kept = script.last(made) == "deque" or words.BUFFER(words.own_name(held))
+        if counted and kept and "batch" in words.own_name(node.targets[0]).lower() and script.calls("backward", "learn", "update", "step"):
+            yield Spot(
+                node,
+                "the batch is the last few transitions, not a draw from all of them: they are all alike, and forgotten at once",
+                "random.sample(memory, batch_size)",
+            )
+
+
+def ends_bootstrapped(script: Script) -> Iterator[Spot]:
+    """A value is added to the reward where an episode really ended."""
+    for loop in script.all(ast.For):
+        names = {*words.identifiers(loop.iter)}
+        ended = any(words.TERMINATED(name) for name in names) and not any(words.TRUNCATED(name) for name in names)
+        inverted = any(isinstance(each, ast.Invert | ast.Not) for each in ast.walk(loop.iter))
+        for node in script.inside(loop, ast.AugAssign) if ended and not inverted else ():
+            added = isinstance(node.op, ast.Add) and words.REWARD(words.own_name(node.target)) and words.mentions(node.value, words.GAMMA)
+            under = any(isinstance(each, ast.If) and loop in script.ancestors(each) for each in script.ancestors(node))
+            if added and not under:
+                yield Spot(
+                    loop.iter,
+                    "what would have come is added to the reward where the task ended: nothing comes after that",
+                    "truncated & ~terminated",
+                )
+
+
+def returns_rescaled(script: Script) -> Iterator[Spot]:
+    """Returns that are advantages plus values, normalised before the critic learns from them."""
+    sums = [
+        node
+        for node in script.all(ast.Assign)
+        if isinstance(node.value, ast.BinOp)
+        and isinstance(node.value.op, ast.Add)
+        and any(words.ADVANTAGE(words.own_name(each)) for each in (node.value.left, node.value.right))
+        and any(words.VALUE(words.own_name(each)) for each in (node.value.left, node.value.right))
+    ]
+    of_sums = {words.own_name(node.targets[0]) for node in sums}
+    for node in script.all(ast.Assign):
+        value, target = node.value, words.own_name(node.targets[0])
+        if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Div) or not isinstance(value.left, ast.BinOp):
+            continue
+        top, name = value.left, words.own_name(value.left.left)
+        centred = isinstance(top.op, ast.Sub) and script.last(top.right) == "mean" and "std" in ast.unparse(value.right)
+        made = script.latest(name, node)
+        origin = {*words.identifiers(made.value)} if made is not None and made.value is not None else set()
+        if centred and target == name and (name in of_sums or origin & of_sums) and not words.ADVANTAGE(name):
+            yield Spot(
+                node,
+                f"`{name}` are advantages plus values, and are brought to another scale than those: the critic is taught what it never meant",
+                "normalise the advantages only",
+            )
+
+
+def begun_again(script: Script) -> Iterator[Spot]:
+    """A model that was trained, saved and loaded to go on, and counts from 0 again."""
+    if not script.is_sb3:
+        return
+    saved = {ast.unparse(call.args[0]) for call in script.calls("save") if call.args}
+    learned = script.calls("learn")
+    for call in learned:
+        model = script.latest(script.owner(call), call)
+        made = model.value if model is not None else None
+        if (
+            not isinstance(made, ast.Call)
+            or script.last(made) != "load"
+            or keyword(call, "reset_num_timesteps") is not None
+            or not made.args
+        ):
+            continue
+        before = [each for each in learned if position(each) < position(made) and script.scope(each) is script.scope(call)]
+        if before and ast.unparse(made.args[0]) in saved:
+            yield Spot(
+                call, "training goes on from what was saved, and its count and schedules begin at 0 again", "reset_num_timesteps=False"
+            )
+
+
 MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD109": (seed_not_handed_on,),
     "COD111": (clock_stands_still,),
@@ -533,11 +623,14 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD203": (clipped_as_stored,),
     "COD209": (bounds_apart,),
     "COD414": (spread_is_no_parameter,),
+    "COD501": (ends_bootstrapped,),
     "COD508": (fraction_above_one,),
-    "COD514": (returns_are_advantages,),
+    "COD514": (returns_are_advantages, returns_rescaled),
     "COD530": (noise_runs_away,),
+    "COD535": (latest_in_place_of_any,),
     "COD704": (judged_where_trained,),
     "COD710": (switch_never_thrown,),
+    "COD803": (begun_again,),
     "COD809": (library_settings,),
     "COD810": (callback_returns_nothing,),
     "COD903": (one_start,),
