@@ -65,6 +65,8 @@ SLIPS = {
     "a space that stays": ("COD115", WRAPPER, "gym.spaces.Box(-1, 1, (5,))", "env.observation_space"),
     "a bound without its 1": ("COD209", "import torch\nclipped = torch.clamp(ratio, 1 - clip, 1 + clip)\n", "1 - clip", "clip"),
     "a clipped action stored": ("COD203", "for t in range(n):\n    action, log_prob = policy(obs)\n    actions[t] = action\n    log_probs[t] = log_prob\n", "= action\n", "= action.clamp(-1, 1)\n"),
+    "a clipped action handed over": ("COD203", "a, logp = policy(o)\nbuffer.store(o, a, reward, value, logp)\n", "(o, a,", "(o, np.clip(a, -1, 1),"),
+    "advantages in the place of returns": ("COD514", "self.ret_buf[path] = self.adv_buf[path] + self.val_buf[path]\n", " + self.val_buf[path]", ""),
     "advantages as returns": ("COD514", "returns = advantages + values\n", "advantages + values", "advantages"),
     "returns on another scale": ("COD514", "returns = advantages + values\nb = 1\n", "b = 1", "returns = (returns - returns.mean()) / (returns.std() + 1e-8)"),
     "a spread that is no parameter": ("COD414", MODULE, "nn.Parameter(torch.zeros(n))", "torch.zeros(n)"),

@@ -18,6 +18,9 @@ _LAST: Final = ("final_obs", "final_observation", "terminal_observation")
 _EXPLORING: Final = frozenset({"explore", "add_noise", "noise", "training", "train", "stochastic", "noisy", "exploring", "with_noise"})
 _CERTAIN: Final = frozenset({"deterministic", "greedy", "evaluate", "evaluation", "eval_mode", "is_eval", "test"})
 _LEARNING: Final = ("backward", "learn", "update", "train_step", "optimize", "optimize_model", "train")
+_AS_IT_IS: Final = frozenset({"clone", "copy", "detach", "reshape", "view", "flatten"})
+_ADVANTAGES: Final = frozenset({"adv", "advs", "advantage", "advantages", "gae", "gaes"})
+_RETURNS: Final = frozenset({"returns", "return_", "ret", "rets", "value_targets", "v_targets"})
 _JOINED: Final = frozenset({"append", "concatenate", "hstack", "concat", "stack", "r_"})
 
 
@@ -177,11 +180,7 @@ def switch_never_thrown(script: Script) -> Iterator[Spot]:
                 continue
             index = places.index(place) - (places[0].arg == "self") if place in places else 99
             given = [call for call in sites if len(call.args) > index or any(key.arg in (place.arg, None) for key in call.keywords)]
-            decides = any(
-                isinstance(each, ast.Name) and each.id == place.arg
-                for test in (one.test for one in ast.walk(function) if isinstance(one, ast.If | ast.IfExp))
-                for each in ast.walk(test)
-            )
+            decides = any(isinstance(each, ast.Name) and each.id == place.arg for each in ast.walk(function))
             if given or not decides:
                 continue
             learning = [call for call in sites if _learns_around(script, call)]
@@ -272,28 +271,37 @@ def clipped_as_stored(script: Script) -> Iterator[Spot]:
             )
 
 
+def clipped_as_handed_over(script: Script) -> Iterator[Spot]:
+    """buffer.store(obs, clip(action), reward, value, log_prob)."""
+    for call in script.calls(*STORES):
+        given = [part for each in call.args for part in (each.elts if isinstance(each, ast.Tuple) else [each])]
+        for part in given if any(words.LOG_PROB(words.own_name(each)) for each in given) else ():
+            inner = operand(script, part) if isinstance(part, ast.Call) and script.last(part) in CLIPS else None
+            if inner is not None and words.ACTION(words.own_name(inner)):
+                yield Spot(
+                    call,
+                    f"`{words.own_name(inner)}` is clipped as it is stored; its log-probability is that of the unclipped one",
+                    "clip only what goes to env.step()",
+                )
+
+
 def returns_are_advantages(script: Script) -> Iterator[Spot]:
     """returns = advantages."""
-    estimate = ("adv", "advs", "advantage", "advantages", "gae", "gaes")
     for node in script.all(ast.Assign):
         value = node.value
-        while (
-            isinstance(value, ast.Call)
-            and isinstance(value.func, ast.Attribute)
-            and value.func.attr in ("clone", "copy", "detach", "reshape", "view")
-        ):
+        while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _AS_IT_IS:
             value = value.func.value
-        target = words.own_name(node.targets[0]).lower()
-        if (
-            isinstance(value, ast.Name)
-            and value.id.lower() in estimate
-            and target in ("returns", "b_returns", "return_", "rets", "value_targets", "v_targets")
-        ):
+        if _plain(words.own_name(value)) in _ADVANTAGES and _plain(words.own_name(node.targets[0])) in _RETURNS:
             yield Spot(
                 node,
                 "these are advantages: the value must be added back before the critic learns from them",
                 "returns = advantages + values",
             )
+
+
+def _plain(name: str) -> str:
+    """A name without what says where it is kept: `ret` of b_ret and ret_buf."""
+    return name.lower().removeprefix("b_").removeprefix("mb_").removeprefix("batch_").removesuffix("_buf").removesuffix("_buffer")
 
 
 def spread_is_no_parameter(script: Script) -> Iterator[Spot]:
@@ -620,7 +628,7 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD115": (space_not_widened,),
     "COD132": (ends_swapped,),
     "COD202": (corrected_by_the_raw_action,),
-    "COD203": (clipped_as_stored,),
+    "COD203": (clipped_as_stored, clipped_as_handed_over),
     "COD209": (bounds_apart,),
     "COD414": (spread_is_no_parameter,),
     "COD501": (ends_bootstrapped,),
