@@ -94,7 +94,7 @@ def same_episode_again_and_again(script: Script) -> Iterator[Spot]:
     All episodes start alike and draw the same chances: the agent learns one episode by heart and fails on any other.
 
     ## When it is fine
-    Evaluation on fixed starts.
+    Evaluation on fixed starts, with a seed of its own for each episode.
 
     ## Fix
     Seed at the first reset only: env.reset(seed=seed), later env.reset().

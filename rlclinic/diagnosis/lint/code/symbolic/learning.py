@@ -134,6 +134,17 @@ def bounds_around_zero(script: Script) -> Iterator[Spot]:
             )
 
 
+def summed_over_the_batch(script: Script) -> Iterator[Spot]:
+    """A log-probability summed over everything, in the ratio of a minibatch."""
+    for _, ratio in clipped_ratios(script):
+        for part in formulas.parts(ratio, into_networks=False, into_arrays=False):
+            bare = called(part) == "sum" and part.op == "method" and len(part.args) == 1 and not part.keys
+            if bare and called(part.args[0]) == "log_prob":
+                yield _spot(
+                    part.node, "the log-probabilities of the whole batch are summed to one number: every ratio is the same", ".sum(-1)"
+                )
+
+
 def not_clipped(script: Script) -> Iterator[Spot]:
     """The smaller of two objectives that are the same, or a ratio that is clipped on one side only."""
     for event in formulas.backwards(execution(script)):
@@ -214,6 +225,12 @@ def loss_without_gradient(script: Script) -> Iterator[Spot]:
         ]
         if asked and cut:
             yield _spot(cut[0].node, "the loss is cut off from every network: nothing is learned from it", "without .detach()")
+        elif asked and not cut and all(part.free for part in asked):
+            yield _spot(
+                formulas.written(asked[0]),
+                "every answer in the loss was taken without gradients: nothing is learned from it, or backward() raises",
+                "outside of no_grad",
+            )
 
 
 def _is_trained(script: Script, out: Symbol) -> bool:
@@ -660,6 +677,7 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD207": (ratio_of_logarithms,),
     "COD208": (ratio_is_one,),
     "COD209": (bounds_around_zero, not_clipped),
+    "COD211": (summed_over_the_batch,),
     "COD308": (term_without_gradient, loss_without_gradient),
     "COD401": (gradients_never_cleared,),
     "COD404": (optimizer_never_steps,),

@@ -10,7 +10,7 @@ from builtins import id as builtins_id
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import exploration, libraries, storage, words, wrappers
+from rlclinic.diagnosis.lint.code import exploration, libraries, schedules, slips, storage, words, wrappers
 from rlclinic.diagnosis.lint.code.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import agents, critics, experience, formulas, learning, policies, returns, sizes, tables, wiring
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
@@ -281,7 +281,7 @@ def online_network_in_target(script: Script) -> Iterator[Spot]:
         if not any(id(out) in fresh for out in answers) and all(out.loops != target.sum.loops for out in answers):
             # Values of the rollout: a copy of the policy is kept for something else.
             continue
-        next_actions = [inner for out in answers for given in out.args[1:] for inner in outputs_in(given) if _is_for_next(inner)]
+        next_actions = [inner for out in answers for inner in _given_by_others(out) if _is_for_next(inner)]
         for out in (*answers, *next_actions):
             top = root(out.args[0])
             if any(top is source for source, _ in sources) and not any(top is copy for _, copy in sources) and _asked_about_next(out):
@@ -292,9 +292,19 @@ def online_network_in_target(script: Script) -> Iterator[Spot]:
                 )
 
 
+def _given_by_others(out: Symbol, depth: int = 6) -> Iterator[Symbol]:
+    """What other networks answered that a network is asked about, through its own layers."""
+    for given in out.args[1:]:
+        for inner in outputs_in(given):
+            if root(inner.args[0]) is not root(out.args[0]):
+                yield inner
+            elif depth > 0:
+                yield from _given_by_others(inner, depth - 1)
+
+
 def _is_for_next(out: Symbol) -> bool:
     """An action for the next observation, and for nothing else: not one that was taken and stored."""
-    return "next_obs" in {role(given) for given in out.args[1:]}
+    return "next_obs" in {role(given) for given in (*out.args[1:], *_first_layer(out).args[1:])}
 
 
 def _asked_about_next(out: Symbol) -> bool:
@@ -1078,6 +1088,25 @@ def copied_the_wrong_way(script: Script) -> Iterator[Spot]:
             )
 
 
+def copied_from_another(script: Script) -> Iterator[Spot]:
+    """One of two slow copies follows the network of the other one."""
+    run = execution(script)
+    sources = {builtins_id(copy.network): copy.source for copy in formulas.copies(run)}
+    for where, into, source, is_later in updates(run):
+        first = sources.get(builtins_id(into))
+        if first is None or first is source or not is_later or builtins_id(source) in sources:
+            continue
+        if any(each is source for each in sources.values()) and formulas.optimized(run, source) and formulas.optimized(run, first):
+            line = getattr(where, "lineno", 0)
+            around = [each for each in script.all(ast.For) if each.lineno <= line <= (each.end_lineno or 0)]
+            pairs = next((each.iter for each in reversed(around) if script.called(each.iter) == "zip"), where)
+            yield _spot(
+                pairs,
+                "this slow copy was made of one network and follows another one: two copies of the same are one opinion, twice",
+                "each copy follows the network it was made of",
+            )
+
+
 def copy_is_the_network(script: Script) -> Iterator[Spot]:
     run = execution(script)
     for event in run.events:
@@ -1508,7 +1537,7 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD202": (squashed_without_correction,),
     "COD210": (log_prob_of_fresh_action,),
     "COD506": (copy_never_updated,),
-    "COD534": (copied_the_wrong_way,),
+    "COD534": (copied_the_wrong_way, copied_from_another),
     "COD507": (copy_is_the_network,),
     "COD527": (polyak_shares,),
     "COD537": (copied_at_every_step, copied_off_the_interval),
@@ -1524,4 +1553,5 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
 _ROOMS: Final = (
     MEANINGS, agents.MEANINGS, learning.MEANINGS, experience.MEANINGS, policies.MEANINGS, wiring.MEANINGS, wrappers.MEANINGS,
     libraries.MEANINGS, tables.MEANINGS, critics.MEANINGS, returns.MEANINGS, exploration.MEANINGS, storage.MEANINGS,
+    schedules.MEANINGS, slips.MEANINGS,
 )  # fmt: skip
