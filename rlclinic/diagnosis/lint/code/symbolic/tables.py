@@ -150,6 +150,8 @@ class _Slopes:
             one, other = (self._of(each, depth - 1) for each in value.args)
             if one is None or other is None or (value.op == "Div" and other == 0):
                 return None
+            if value.op == "Div" and other == _RATE and formulas.number(value.args[1]) is None:
+                other = 1 / _RATE  # error / visits[s, a]: a count is what errors are divided by
             return float(formulas.OPERATORS[value.op](one, other))
         if value.op in ("USub", "UAdd"):
             inner = self._of(value.args[0], depth - 1)
@@ -184,7 +186,8 @@ def away_from_target(script: Script) -> Iterator[Spot]:
                 "the old value is not taken away in the error: the entry grows without a bound",
                 "rate * (target - table[s, a])",
             )
-        elif reward > 1 + 1e-6:
+        elif reward > 1 + 1e-6 and old < -1e-6:
+            # A return counts the rewards of several steps; what is kept of the old value says how far the entry moves.
             yield _spot(update.node, f"the entry moves by {reward:.2g} times its error, past its target", "a rate below 1")
 
 
