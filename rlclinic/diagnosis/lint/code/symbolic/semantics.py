@@ -1006,7 +1006,11 @@ def copy_never_updated(script: Script) -> Iterator[Spot]:
     copied = formulas.copies(run)
     if not copied or not run.complete or any(copied_the_wrong_way(script)):
         return
-    written_to = [event for event in run.events if event.name == "load" or event.name.startswith(("in place ", "set data"))]
+    written_to = [
+        event
+        for event in run.events
+        if event.name == "load" or event.name.startswith(("in place ", "set data")) or _is_written_in_place(event)
+    ]
     if any(event.loops and _weights_of(event.subject) is None and root(event.subject) is None for event in written_to):
         return  # weights are written that cannot be told apart
     fresh = {id(update[1]) for update in updates(run) if update[3]}
@@ -1039,9 +1043,11 @@ def updates(run: Execution) -> list[tuple[ast.AST, Value, Value, bool]]:
         elif event.name == "blend" and event.value is not None:
             into = root(event.subject)
             source = next((part for part in formulas.parts(event.value) if part.op == "weights" and part is not into), None)
-        elif (event.name.startswith("in place ") or event.name == "set data") and isinstance(event.value, Symbol):
+        elif (event.name.startswith("in place ") or event.name == "set data" or _is_written_in_place(event)) and isinstance(
+            event.value, Symbol
+        ):
             into = _weights_of(event.subject)
-            given = event.value.args[1:] if event.name.startswith("in place ") else (event.value,)
+            given = (event.value,) if event.name == "set data" else event.value.args[1:]
             others = [
                 one
                 for each in given
@@ -1054,6 +1060,18 @@ def updates(run: Execution) -> list[tuple[ast.AST, Value, Value, bool]]:
         if into is not None and source is not None:
             made.append((event.node, into, source, bool(event.loops)))
     return made
+
+
+def _is_written_in_place(event: Event) -> bool:
+    """slow += tau * (fast - slow), where the name stands for one of a network's weights."""
+    one = event.subject
+    return (
+        event.name == "update"
+        and isinstance(event.value, Symbol)
+        and isinstance(one, Symbol)
+        and one.op in ("element", "item", "attribute")
+        and any(part.op == "method" and part.data in ("parameters", "named_parameters") for part in formulas.parts(one))
+    )
 
 
 def _weights_of(value: Value) -> Symbol | Record | None:
@@ -1291,7 +1309,7 @@ def never_reset(script: Script) -> Iterator[Spot]:
         innermost = event.loops[-1]
         resets = [each for each in run.events if each.name == "env reset" and each.subject is event.subject]
         ends = isinstance(innermost, ast.While) and not _is_endless(innermost)
-        if not resets or ends or any(reset.loops for reset in resets):
+        if not resets or ends or any(reset.loops for reset in resets) or _is_left_at_an_end(run, event):
             continue
         if any(part.op == "out" for given in made.args[1:] for part in formulas.parts(given)):
             yield _spot(
@@ -1299,6 +1317,14 @@ def never_reset(script: Script) -> Iterator[Spot]:
                 "the environment is stepped on and on, and reset only once, before the loop: after the first end nothing that it returns means anything",
                 "if terminated or truncated: obs, _ = env.reset()",
             )
+
+
+def _is_left_at_an_end(run: Execution, step: Event) -> bool:
+    """A loop over a single episode: it breaks, or returns, where one ends."""
+    return len(step.loops) == 1 and any(
+        event.name == "leave" and event.loops == step.loops and any(experience.ends_in(guard) for guard in event.guards)
+        for event in run.events
+    )
 
 
 def _is_vector(env: Value) -> bool:
