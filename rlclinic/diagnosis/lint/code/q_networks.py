@@ -362,10 +362,23 @@ def target_of_the_trained_network(script: Script) -> Iterator[Spot]:
             for origin in flow.sources(script, part.func) if isinstance(part, ast.Call) and walked and asked not in copies else ():
                 # One of a list of critics.
                 asked = name if (name := script.dotted(origin.node)) in copies else asked
+            if asked in copies and _is_given_another(script, part, asked, copies):
+                continue
             if asked in copies and part not in seen:
                 seen.add(part)
                 text = f"`{asked}` is the network that is trained; `{copies[asked]}` is there to hold the target steady"
                 yield Spot(script.statement(part), text, f"{copies[asked]}(…)")
+
+
+def _is_given_another(script: Script, node: ast.AST, name: str, copies: dict[str, str]) -> bool:
+    """A parameter of the function that asks, which no caller gives a trained network for: calc_target(q1_target, …)."""
+    function = script.scope(node)
+    parameters = [each.arg for each in function.args.args if each.arg != "self"] if isinstance(function, ast.FunctionDef) else []
+    if not isinstance(function, ast.FunctionDef) or name not in parameters:
+        return False
+    place = parameters.index(name)
+    given = [argument(call, place, name) for call in script.calls(function.name)]
+    return bool(given) and all(each is not None and script.dotted(each) not in ("", *copies) for each in given)
 
 
 def _is_soft_part(script: Script, node: ast.AST) -> bool:
