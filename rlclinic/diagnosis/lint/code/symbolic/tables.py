@@ -224,7 +224,7 @@ def stored_for_the_next(script: Script) -> Iterator[Spot]:
 
 
 def discount_of_table(script: Script) -> Iterator[Spot]:
-    named = any(words.GAMMA(name) for name in script.words)
+    named = any(words.GAMMA(name) for name in script.words) and not _says_one(script)
     for update, slopes, _, reward, best in _read(script):
         if reward <= 1e-6 or abs(best) < 1e-9 or "next" not in slopes.met:
             continue
@@ -239,6 +239,18 @@ def discount_of_table(script: Script) -> Iterator[Spot]:
             )
         elif abs(discount - 1) < 1e-9 and named:
             yield _spot(update.node, "the future is not discounted, though there is a discount", "discount * best")
+
+
+def _says_one(script: Script) -> bool:
+    """A discount that is written, and written as 1: def sarsa(env, gamma=1.0), --gamma with a default of 1."""
+    given: list[tuple[str, ast.AST | None]] = [(name, value) for name, value, _ in script.named]
+    for function in script.functions:
+        after = function.args.args[len(function.args.args) - len(function.args.defaults) :]
+        given += [(each.arg, default) for each, default in zip(after, function.args.defaults, strict=True)]
+    for call in script.calls("add_argument"):
+        said = next((each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)), "")
+        given += [(said, key.value) for key in call.keywords if key.arg == "default"]
+    return any(words.GAMMA(name.lstrip("-").rpartition(".")[2]) and script.constant(value) == 1 for name, value in given)
 
 
 def mask_of_table(script: Script) -> Iterator[Spot]:
