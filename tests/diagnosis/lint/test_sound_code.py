@@ -396,6 +396,43 @@ for s, u, g, s2, end in loader:
     opt.step()
     follow(net, slow)
 """
+ENTROPY_OF_ITS_OWN = """
+def loss_of(policies, q_values, values, actions, entropy_weight=1e-4):
+    total = 0
+    for step in reversed(range(len(policies))):
+        chosen = policies[step].gather(1, actions[step]).log()
+        actor_loss = -(chosen * (q_values[step] - values[step]).detach()).mean(0)
+        entropy = entropy_weight * -(policies[step].log() * policies[step]).sum(1).mean(0)
+        total_loss = actor_loss - entropy
+        total += total_loss
+    return total
+
+
+loss_of(policies, q_values, values, actions).backward()
+"""
+DISCRIMINATOR = """
+env = gym.make("Pendulum-v1")
+actor, judge = nn.Sequential(nn.Linear(3, 1), nn.Tanh()), nn.Linear(4, 1)
+opt = torch.optim.Adam(judge.parameters(), lr=1e-3)
+actor_opt = torch.optim.Adam(actor.parameters(), lr=1e-3)
+wrong_by = nn.BCEWithLogitsLoss()
+obs, _ = env.reset(seed=0)
+for t in range(10_000):
+    s = torch.as_tensor(obs).unsqueeze(0)
+    u = actor(s)
+    fake, real = judge(torch.cat([s, u], 1)), judge(next(expert))
+    loss = wrong_by(fake, torch.ones(1, 1)) + F.binary_cross_entropy_with_logits(real, torch.zeros(1, 1))
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    actor_loss = F.mse_loss(actor(s), teacher(s).detach())
+    actor_opt.zero_grad()
+    actor_loss.backward()
+    actor_opt.step()
+    obs, _, terminated, truncated, _ = env.step(2 * u.detach().numpy()[0])
+    if terminated or truncated:
+        obs, _ = env.reset()
+"""
 SOUND = {name.lower(): text for name, text in list(globals().items()) if name.isupper() and name != "HEAD" and isinstance(text, str)}
 
 
@@ -430,6 +467,8 @@ def test_sound_code_is_left_alone(name: str) -> None:
         (UNDISCOUNTED, "r + gamma * np", "r + 1.2 * np", "COD512"),
         (CONSERVATIVE, "-critic(torch.cat([s, actor(s)], 1))", "-critic(torch.cat([s, actor(s).detach()], 1))", "COD528"),
         (CONSERVATIVE, "actor_loss = -critic", "actor_loss = critic", "COD524"),
+        (ENTROPY_OF_ITS_OWN, "entropy_weight * -(policies[step].log() * policies[step]).sum(1).mean(0)\n        total_loss = actor_loss -",
+         "Categorical(policies[step]).entropy().mean()\n        total_loss = actor_loss +", "COD304"),
         (BEGUN_ALIKE, "    follow(net, slow)", "    follow(net, slow, 0.995)", "COD527"),
     ],
 )  # fmt: skip

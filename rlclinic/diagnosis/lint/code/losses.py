@@ -366,8 +366,9 @@ def _known_sign(script: Script, node: ast.AST) -> int | None:
     value = script.resolve(node)
     if words.VALUE_LOSS(name):
         return sign(script, node)
-    is_entropy = words.mentions(value, lambda each: words.ENTROPY(each) and "loss" not in each.lower()) and value is not node
-    if value is not node and not is_entropy and words.mentions(value, words.LOG_PROB):
+    plain = lambda each: words.ENTROPY(each) and not any(word in each.lower() for word in ("loss", "weight", "coef"))  # noqa: E731
+    is_entropy = words.mentions(value, plain) and value is not node
+    if value is not node and not is_entropy and (words.mentions(value, words.LOG_PROB) or script.calls("log", within=value)):
         # Minus the log-probability is the entropy: what is called so may be its negative.
         return None
     return sign(script, node) if is_entropy or "loss" not in name.lower() else None

@@ -551,7 +551,7 @@ def actor_sign(script: Script) -> Iterator[Spot]:
     run = execution(script)
     for event, loss in [(each, way) for each in formulas.backwards(run) for way in formulas.ways(each.value)]:
         held = terms(loss)
-        answers = [term for term in held if _is_critic_answer(term) and not any(_is_square(factor) for factor in term.factors)]
+        answers = [term for term in held if _is_critic_answer(term) and not any(_is_square(one) or _is_class(one) for one in term.factors)]
         soft = any(_holds_log_prob(factor) for term in held for factor in term.factors if term not in answers)
         for term in answers:
             if term.sign > 0 and not soft:
@@ -560,6 +560,15 @@ def actor_sign(script: Script) -> Iterator[Spot]:
                     "the loss falls with the value of the actor's own actions: the actor learns to act as badly as it can",
                     "-critic(obs, actor(obs)).mean()",
                 )
+
+
+def _is_class(value: Value) -> bool:
+    """The error of a classifier, as of a discriminator: its answer is no value."""
+    return any(
+        "cross_entropy" in called(part)
+        or (part.op == "out" and isinstance(part.args[0], Symbol) and str(part.args[0].data).startswith(("BCE", "CrossEntropy")))
+        for part in formulas.parts(value, into_networks=False)
+    )
 
 
 def _is_square(value: Value) -> bool:
