@@ -433,6 +433,20 @@ for t in range(10_000):
     if terminated or truncated:
         obs, _ = env.reset()
 """
+WINDOW = """
+class Memory:
+    def __init__(self, size, n_step=3, gamma=0.99):
+        self.memory = deque(maxlen=size)
+        self.n_step_buffer = deque(maxlen=n_step)
+
+    def sample(self):
+        return random.sample(self.memory, 32)
+
+
+memory = Memory(100_000)
+loss = loss_of(memory.sample())
+loss.backward()
+"""
 SOUND = {name.lower(): text for name, text in list(globals().items()) if name.isupper() and name != "HEAD" and isinstance(text, str)}
 
 
@@ -469,6 +483,7 @@ def test_sound_code_is_left_alone(name: str) -> None:
         (CONSERVATIVE, "actor_loss = -critic", "actor_loss = critic", "COD524"),
         (ENTROPY_OF_ITS_OWN, "entropy_weight * -(policies[step].log() * policies[step]).sum(1).mean(0)\n        total_loss = actor_loss -",
          "Categorical(policies[step]).entropy().mean()\n        total_loss = actor_loss +", "COD304"),
+        (WINDOW, "self.memory = deque(maxlen=size)", "self.memory = deque(maxlen=3)", "COD535"),
         (BEGUN_ALIKE, "    follow(net, slow)", "    follow(net, slow, 0.995)", "COD527"),
     ],
 )  # fmt: skip

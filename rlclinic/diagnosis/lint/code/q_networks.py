@@ -1,6 +1,7 @@
 """Networks of Q-learners: what they may end in, what is taken from them, which way their copies go, how much is remembered."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
@@ -15,6 +16,9 @@ BOUNDED = {"ReLU": "no value can be below 0", "Relu": "no value can be below 0",
 FEWEST_KEPT = 500
 FEWEST_OF_A_MEMORY = 16
 """A class of the script that is given a smaller number first is no memory: sizes of a network, dimensions."""
+
+
+_STEPS = re.compile(r"(^|_)(n|num|multi)_?steps?$", re.IGNORECASE)
 
 
 def _futures(script: Script) -> Iterator[tuple[ast.stmt, flow.Value]]:
@@ -309,6 +313,8 @@ def hardly_any_memory(script: Script) -> Iterator[Spot]:
         own = flow.classes(script).get(script.last(value))
         if size is None and ("replay" in script.last(value).lower() or own is not None) and value.args and not _takes_a_batch_first(own):
             size = value.args[0]
+        if size is not None and _STEPS.search(words.own_name(size)):
+            continue  # deque(maxlen=n_step): the window of a return over several steps
         number = script.constant(size)
         if own is not None and number is not None and number < FEWEST_OF_A_MEMORY:
             continue
