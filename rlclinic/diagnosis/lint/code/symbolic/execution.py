@@ -1287,9 +1287,9 @@ class Execution:
                 return self._ask(holder, closure, args, keys, node)
             if name == "apply" and len(args) > 1 and holder.kind.method("__call__") is not None:
                 return self._apply(holder, args[1:], keys, node)
-            kept = self._class_value(holder.kind, name)
-            if isinstance(kept, Kind | Closure):  # self.Row(…), where the class says Row = namedtuple(…)
-                return self._apply(kept, args, keys, node)
+            made_of = self._class_value(holder.kind, name)
+            if isinstance(made_of, Kind):
+                return self._apply(made_of, args, keys, node)
             return self._of_network(holder, name, args, keys, node)
         if isinstance(holder, Kind):
             return self._apply(self._attribute(holder, name, node), args, keys, node)
