@@ -321,9 +321,21 @@ def _term_sign(script: Script, meaning: Meaning, wrong: int, text: str, fix: str
             held = next((factor for factor in factors(term) if meaning(words.own_name(_reduced(script, factor)))), None)
             if held is None or (isinstance(node, ast.Assign) and not isinstance(_whole(script, value), ast.BinOp)):
                 continue
-            known = _known_sign(script, held)
+            known = _known_sign(script, held) if not _is_against_itself(script, held) else None
             if known is not None and direct * sign(script, term) * way == wrong:
                 yield Spot(node, text, fix)
+
+
+def _is_against_itself(script: Script, held: ast.AST) -> bool:
+    """(values - (values + noise).detach()).pow(2): the log-likelihood of a draw of its own, of which a Fisher matrix is made."""
+    inside = set(ast.walk(script.resolve(held)))
+    for _, sides in (each for each in compared(script) if each[0] in inside):
+        for one, other in (sides, sides[::-1]):
+            if isinstance(one, ast.Name) and script.last(other) == "detach" and isinstance(other, ast.Call):
+                parts = [part for part, _ in flow.made_of(script, other, lambda part: nets.is_network(script, part))]
+                if any(isinstance(part, ast.Name) and part.id == one.id for part in parts):
+                    return True
+    return False
 
 
 def _augmented(node: ast.AugAssign) -> ast.AST:
@@ -354,8 +366,9 @@ def _known_sign(script: Script, node: ast.AST) -> int | None:
     value = script.resolve(node)
     if words.VALUE_LOSS(name):
         return sign(script, node)
-    is_entropy = words.mentions(value, lambda each: words.ENTROPY(each) and "loss" not in each.lower()) and value is not node
-    if value is not node and not is_entropy and words.mentions(value, words.LOG_PROB):
+    plain = lambda each: words.ENTROPY(each) and not any(word in each.lower() for word in ("loss", "weight", "coef"))  # noqa: E731
+    is_entropy = words.mentions(value, plain) and value is not node
+    if value is not node and not is_entropy and (words.mentions(value, words.LOG_PROB) or script.calls("log", within=value)):
         # Minus the log-probability is the entropy: what is called so may be its negative.
         return None
     return sign(script, node) if is_entropy or "loss" not in name.lower() else None
@@ -398,7 +411,10 @@ def advantage_carries_gradient(script: Script) -> Iterator[Spot]:
         if not isinstance(node.op, ast.Mult) or script.is_without_gradient(node):
             continue
         held = list(factors(node))
-        if not any(_is_log_prob(each) or words.RATIO(words.own_name(each)) for each in held):
+        learns = any(script.last(each) == "log" for each in held)
+        if not any(
+            _is_log_prob(each) or (words.RATIO(words.own_name(each)) and (learns or not _is_fixed_ratio(script, each))) for each in held
+        ):
             continue
         for each in held:
             name = words.own_name(_core(each))
@@ -418,6 +434,13 @@ def advantage_carries_gradient(script: Script) -> Iterator[Spot]:
                 text += " into the policy's loss"
                 yield Spot(script.statement(node), text, f"({ast.unparse(each)}).detach()")
                 break
+
+
+def _is_fixed_ratio(script: Script, node: ast.AST) -> bool:
+    """rho = pi.detach() / mu: it corrects returns, and no policy learns from it."""
+    parts = [part for part, _ in flow.made_of(script, node, lambda part: script.last(part) == "detach")]
+    divided = [part.left for part in parts if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Div)]
+    return any(script.last(each) == "detach" for each in divided) and nets.gradient(script, node) is None
 
 
 def _is_less_a_trained_value(script: Script, value: ast.AST) -> bool:
@@ -459,6 +482,8 @@ def target_carries_gradient(script: Script) -> Iterator[Spot]:
     ```
     """
     for node, sides in compared(script):
+        if any(isinstance(side, ast.Constant) for side in sides):
+            continue  # (gradient.norm() - 1) ** 2 is a penalty: nothing is predicted
         for side in sides:
             if not is_bootstrapped(script, side):
                 continue

@@ -643,7 +643,8 @@ def log_prob_of_one_dimension(script: Script) -> Iterator[Spot]:
     """
     if "Normal" not in script.words or script.words & {"Independent", "MultivariateNormal", "Categorical", "Bernoulli"}:
         return
-    calls = [call for call in script.calls("log_prob") if call.args]
+    # A distribution is asked about one value; log_prob(obs, action) is a method of the author's own.
+    calls = [call for call in script.calls("log_prob") if len(call.args) == 1]
     summed = [call for call in calls if _is_summed(script, call)]
     if any(isinstance(each.func, ast.Attribute) and words.LOG_PROB(words.own_name(each.func.value)) for each in script.calls("sum")):
         return  # stored one by one, and summed where they are used

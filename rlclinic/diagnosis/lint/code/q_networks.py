@@ -1,6 +1,7 @@
 """Networks of Q-learners: what they may end in, what is taken from them, which way their copies go, how much is remembered."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
@@ -15,6 +16,9 @@ BOUNDED = {"ReLU": "no value can be below 0", "Relu": "no value can be below 0",
 FEWEST_KEPT = 500
 FEWEST_OF_A_MEMORY = 16
 """A class of the script that is given a smaller number first is no memory: sizes of a network, dimensions."""
+
+
+_STEPS = re.compile(r"(^|_)(n|num|multi)_?steps?$", re.IGNORECASE)
 
 
 def _futures(script: Script) -> Iterator[tuple[ast.stmt, flow.Value]]:
@@ -309,6 +313,8 @@ def hardly_any_memory(script: Script) -> Iterator[Spot]:
         own = flow.classes(script).get(script.last(value))
         if size is None and ("replay" in script.last(value).lower() or own is not None) and value.args and not _takes_a_batch_first(own):
             size = value.args[0]
+        if size is not None and _STEPS.search(words.own_name(size)):
+            continue  # deque(maxlen=n_step): the window of a return over several steps
         number = script.constant(size)
         if own is not None and number is not None and number < FEWEST_OF_A_MEMORY:
             continue
@@ -362,10 +368,23 @@ def target_of_the_trained_network(script: Script) -> Iterator[Spot]:
             for origin in flow.sources(script, part.func) if isinstance(part, ast.Call) and walked and asked not in copies else ():
                 # One of a list of critics.
                 asked = name if (name := script.dotted(origin.node)) in copies else asked
+            if asked in copies and _is_given_another(script, part, asked, copies):
+                continue
             if asked in copies and part not in seen:
                 seen.add(part)
                 text = f"`{asked}` is the network that is trained; `{copies[asked]}` is there to hold the target steady"
                 yield Spot(script.statement(part), text, f"{copies[asked]}(…)")
+
+
+def _is_given_another(script: Script, node: ast.AST, name: str, copies: dict[str, str]) -> bool:
+    """A parameter of the function that asks, which no caller gives a trained network for: calc_target(q1_target, …)."""
+    function = script.scope(node)
+    parameters = [each.arg for each in function.args.args if each.arg != "self"] if isinstance(function, ast.FunctionDef) else []
+    if not isinstance(function, ast.FunctionDef) or name not in parameters:
+        return False
+    place = parameters.index(name)
+    given = [argument(call, place, name) for call in script.calls(function.name)]
+    return bool(given) and all(each is not None and script.dotted(each) not in ("", *copies) for each in given)
 
 
 def _is_soft_part(script: Script, node: ast.AST) -> bool:

@@ -562,7 +562,10 @@ def _only_freezes(script: Script, node: ast.AST) -> bool:
     if loop is None or (node is not loop and not any(each is node for each in ast.walk(loop.iter))):
         return False
     writes = script.calls("copy_", "mul_", "add_", "lerp_", "data", "load_state_dict", within=loop)
-    stored = [each for part in loop.body for each in ast.walk(part) if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)]
+    inside = [each for part in loop.body for each in ast.walk(part)]
+    if any(isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name) for each in inside):
+        return False  # slow += tau * (fast - slow) writes into the weights themselves
+    stored = [each for each in inside if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)]
     return not writes and all(each.attr == "requires_grad" for each in stored)
 
 

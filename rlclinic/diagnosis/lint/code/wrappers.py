@@ -103,6 +103,21 @@ def _counters(step: ast.FunctionDef) -> set[str]:
     return counted - moved
 
 
+def _shown(methods: dict[str, ast.FunctionDef]) -> set[str]:
+    """Attributes that observations are made of: a count among them is part of the state, and an end by it is foreseen."""
+    seen: set[str] = set()
+    pending: list[ast.AST] = [value for given in _five(methods["step"]) for value, _ in _values(methods["step"], given.elts[0])]
+    entered: set[str] = set()
+    while pending:
+        for each in ast.walk(pending.pop()):
+            name = own_attribute(each)
+            if name in methods and name not in entered and name != "step":
+                entered.add(name)
+                pending.append(methods[name])
+            seen.add(name)
+    return seen
+
+
 def _is_clock(test: ast.AST, counters: set[str]) -> bool:
     """A limit of steps: self.t >= limit, limit <= self.t."""
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
@@ -124,7 +139,7 @@ def clock_as_end(script: Script) -> Iterator[Spot]:
         step = methods.get("step")
         if step is None:
             continue
-        counters = _counters(step)
+        counters = _counters(step) - _shown(methods)
         for ended in [each.elts[2] for each in _five(step)] if counters else []:
             places: list[ast.AST] = []
             for value, where in _values(step, ended):

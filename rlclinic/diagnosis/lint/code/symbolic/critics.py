@@ -44,15 +44,16 @@ def target_not_used(script: Script) -> Iterator[Spot]:
 def one_of_two_critics(script: Script) -> Iterator[Spot]:
     """Two critics are trained on one target, in which only one of them takes part, or their mean."""
     aliases = execution(script).aliases
-    trained: dict[int, list[set[int]]] = {}
+    trained: dict[int, list[Value]] = {}
     for _, answer, goal in learning.errors(script):
         sums = {id(part) for part in formulas.parts(goal, into_networks=False, into_arrays=False) if part.op in ("Add", "Sub")}
         for each in sums:
-            trained.setdefault(each, []).append(_heads(answer))
+            trained.setdefault(each, []).append(answer)
     seen: set[int] = set()
     for target in formulas.targets(script):
         answers = trained.get(id(target.sum), [])
-        apart = any(one and other and not one & other for one in answers for other in answers)
+        heads = [_heads(answer) for answer in answers]
+        apart = any(one and other and not one & other for one in heads for other in heads)
         if not apart or id(target.sum) in seen or formulas.carried(target.future.factors[-1]) is not None:
             continue
         seen.add(id(target.sum))
@@ -70,7 +71,7 @@ def one_of_two_critics(script: Script) -> Iterator[Spot]:
             if outputs_in(factor)
             for part in formulas.parts(factor, into_networks=False, into_arrays=False)
         )
-        if len(held) == 1 and not chosen:
+        if len(held) == 1 and not chosen and _is_of(script, asked[0], answers):
             named = [
                 node
                 for node, value in aliases
@@ -85,6 +86,14 @@ def one_of_two_critics(script: Script) -> Iterator[Spot]:
         elif len(held) == 2 and not chosen and (len(futures) == 2 or _is_mean(futures[0].factors)):
             where = futures[0].joined or target.sum.node
             yield _spot(where, "the mean of two critics is the target, not the smaller one: errors upwards are kept", "torch.min(q1, q2)")
+
+
+def _is_of(script: Script, asked: Symbol, answers: list[Value]) -> bool:
+    """Whether one of the trained critics is asked, or a copy of one: the value of a state is learned by a network of its own."""
+    top = formulas.root(asked.args[0])
+    source = next((copy.source for copy in formulas.copies(execution(script)) if copy.network is top), top)
+    critics = [formulas.root(out.args[0]) for answer in answers for out in outputs_in(answer)]
+    return any(formulas.holds(one, source) or formulas.holds(source, one) for one in critics if one is not None) if source else True
 
 
 def _is_mean(factors: list[Value]) -> bool:

@@ -732,7 +732,7 @@ def end_is_overlooked(script: Script) -> Iterator[Spot]:
         ends: set[str] = set()
         named: ast.AST | None = None
         for reason in reasons:
-            found = _ends_in(reason)
+            found = ends_in(reason)
             ends |= found
             if found and named is None:
                 named = reason.node if isinstance(reason, Symbol) else None
@@ -750,13 +750,13 @@ def end_is_overlooked(script: Script) -> Iterator[Spot]:
             )
 
 
-def _ends_in(value: Value) -> set[str]:
+def ends_in(value: Value) -> set[str]:
     """The ends that a condition asks for."""
     held = flag(value)
     if held is not None:
         return set(held.ends)
     joins = isinstance(value, Symbol) and value.op in ("And", "Or", "Not", "BitOr", "BitAnd", "Compare", "Invert")
-    return {end for each in value.args for end in _ends_in(each)} if joins and isinstance(value, Symbol) else set()
+    return {end for each in value.args for end in ends_in(each)} if joins and isinstance(value, Symbol) else set()
 
 
 def _is_long(walked: Value | None) -> bool:

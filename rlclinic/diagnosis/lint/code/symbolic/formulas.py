@@ -840,6 +840,15 @@ def state_of(value: Value) -> Symbol | Record | None:
     return None
 
 
+def ways(value: Value | None) -> Iterator[Value]:
+    """What a loss is in each branch that it may come from."""
+    if isinstance(value, Symbol) and value.op == "phi":
+        for branch in value.args[1:]:
+            yield from ways(branch)
+    elif value is not None:
+        yield value
+
+
 # ── targets ──
 
 

@@ -590,6 +590,8 @@ def _is_square(value: Value) -> bool:
 
 
 def _is_gradient(value: Value) -> bool:
+    if called(value) in ("item", "float", "tolist"):
+        return False  # a number for the log; weights do not move by one
     return any(
         called(part) in ("grad", "vjp") or (part.op == "attribute" and part.data == "grad") or part.op == "slope"
         for part in formulas.parts(value, into_networks=False)

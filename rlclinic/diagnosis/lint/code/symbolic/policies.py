@@ -181,11 +181,22 @@ def _chosen_from(value: Value) -> Value:
 def critic_of_detached_action(script: Script) -> Iterator[Spot]:
     """The critic's part of an actor's loss is about an action that was cut off from the actor."""
     run = execution(script)
-    for event in formulas.backwards(run):
-        for term in terms(event.value) if event.value is not None else ():
-            if term.sign > 0:
+    for loss in (way for event in formulas.backwards(run) for way in formulas.ways(event.value)):
+        held = terms(loss)
+        # A critic whose squared error is in the same loss is what that loss trains.
+        taught = {
+            id(root(out.args[0]))
+            for term in held
+            for factor in term.factors
+            for part in formulas.parts(factor, into_networks=False, into_arrays=False)
+            if called(part) in sizes.SQUARES
+            for out in outputs_in(part.args[0])
+        }
+        for term in held:
+            multiplied = any(part.op == "weights" for factor in term.factors if not outputs_in(factor) for part in formulas.parts(factor))
+            if term.sign > 0 or multiplied:  # what a trained multiplier weighs is a constraint
                 continue
-            for out in (each for factor in term.factors for each in outputs_in(factor)):
+            for out in (each for factor in term.factors for each in outputs_in(factor) if id(root(each.args[0])) not in taught):
                 for given in out.args[1:]:
                     for part in formulas.parts(given, into_networks=False, into_arrays=False):
                         cut = part.args[0] if called(part) in ("detach", "stop_gradient") and part.args else None

@@ -559,9 +559,9 @@ def _mixes_action(out: Symbol) -> bool:
 
 def actor_sign(script: Script) -> Iterator[Spot]:
     run = execution(script)
-    for event in formulas.backwards(run):
-        held = terms(event.value) if event.value is not None else []
-        answers = [term for term in held if _is_critic_answer(term) and not any(_is_square(factor) for factor in term.factors)]
+    for event, loss in [(each, way) for each in formulas.backwards(run) for way in formulas.ways(each.value)]:
+        held = terms(loss)
+        answers = [term for term in held if _is_critic_answer(term) and not any(_is_square(one) or _is_class(one) for one in term.factors)]
         soft = any(_holds_log_prob(factor) for term in held for factor in term.factors if term not in answers)
         for term in answers:
             if term.sign > 0 and not soft:
@@ -570,6 +570,15 @@ def actor_sign(script: Script) -> Iterator[Spot]:
                     "the loss falls with the value of the actor's own actions: the actor learns to act as badly as it can",
                     "-critic(obs, actor(obs)).mean()",
                 )
+
+
+def _is_class(value: Value) -> bool:
+    """The error of a classifier, as of a discriminator: its answer is no value."""
+    return any(
+        "cross_entropy" in called(part)
+        or (part.op == "out" and isinstance(part.args[0], Symbol) and str(part.args[0].data).startswith(("BCE", "CrossEntropy")))
+        for part in formulas.parts(value, into_networks=False)
+    )
 
 
 def _is_square(value: Value) -> bool:
@@ -727,6 +736,7 @@ def value_sign(script: Script) -> Iterator[Spot]:
                 squared
                 and term.sign < 0
                 and len(squared) == 1
+                and not _is_against_itself(squared[0])
                 and all(formulas.is_scalar(factor) for factor in term.factors if factor is not squared[0])
             ):
                 yield _spot(
@@ -734,6 +744,15 @@ def value_sign(script: Script) -> Iterator[Spot]:
                     "the squared error is subtracted: the critic learns to be as wrong as it can",
                     "+ vf_coef * value_loss",
                 )
+
+
+def _is_against_itself(squared: Symbol) -> bool:
+    """(value - (value + noise).detach()) ** 2: the log-likelihood of a draw of its own, of which a Fisher matrix is made."""
+    inner = squared.args[0] if squared.args else None
+    sides = inner.args if isinstance(inner, Symbol) and inner.op == "Sub" else squared.args[:2]
+    return len(sides) == 2 and any(
+        called(other) == "detach" and any(part is one for part in formulas.parts(other)) for one, other in (sides, sides[::-1])
+    )
 
 
 def temperature_sign(script: Script) -> Iterator[Spot]:
@@ -946,7 +965,7 @@ def returns_forwards(script: Script) -> Iterator[Spot]:
     for each, term in (*formulas.returns(script), *formulas.traces(script)):
         kept_from = next(found for found in map(formulas.carried, term.factors) if found is not None)
         loop = kept_from.node
-        if not isinstance(loop, ast.For) or loop not in run.walked or _is_backwards(run.walked[loop]):
+        if not isinstance(loop, ast.For) or loop not in run.walked or _is_backwards(run.walked[loop]) or _counts_from_the_end(loop):
             continue
         stepped = any(event.name == "env step" and loop in event.loops for event in run.events)
         kept = any(event.name == "store" and loop in event.loops for event in run.events)
@@ -956,6 +975,23 @@ def returns_forwards(script: Script) -> Iterator[Spot]:
                 "rewards are summed from the first step on: each return then holds what came before it, and not what followed",
                 "for t in reversed(range(len(rewards)))",
             )
+
+
+def _counts_from_the_end(loop: ast.For) -> bool:
+    """returns[-i - 1] = rewards[-i - 1] + …: the loop runs forwards, and its index backwards."""
+    counter = loop.target.id if isinstance(loop.target, ast.Name) else ""
+    for each in ast.walk(loop):
+        for part in ast.walk(each.slice) if isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Store) else ():
+            taken = (
+                part.operand
+                if isinstance(part, ast.UnaryOp)
+                else part.right
+                if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub)
+                else None
+            )
+            if isinstance(taken, ast.Name) and taken.id == counter:
+                return True
+    return False
 
 
 def returns_left_reversed(script: Script) -> Iterator[Spot]:
@@ -1016,7 +1052,11 @@ def copy_never_updated(script: Script) -> Iterator[Spot]:
     copied = formulas.copies(run)
     if not copied or not run.complete or any(copied_the_wrong_way(script)):
         return
-    written_to = [event for event in run.events if event.name == "load" or event.name.startswith(("in place ", "set data"))]
+    written_to = [
+        event
+        for event in run.events
+        if event.name == "load" or event.name.startswith(("in place ", "set data")) or _is_written_in_place(event)
+    ]
     if any(event.loops and _weights_of(event.subject) is None and root(event.subject) is None for event in written_to):
         return  # weights are written that cannot be told apart
     fresh = {id(update[1]) for update in updates(run) if update[3]}
@@ -1049,9 +1089,11 @@ def updates(run: Execution) -> list[tuple[ast.AST, Value, Value, bool]]:
         elif event.name == "blend" and event.value is not None:
             into = root(event.subject)
             source = next((part for part in formulas.parts(event.value) if part.op == "weights" and part is not into), None)
-        elif (event.name.startswith("in place ") or event.name == "set data") and isinstance(event.value, Symbol):
+        elif (event.name.startswith("in place ") or event.name == "set data" or _is_written_in_place(event)) and isinstance(
+            event.value, Symbol
+        ):
             into = _weights_of(event.subject)
-            given = event.value.args[1:] if event.name.startswith("in place ") else (event.value,)
+            given = (event.value,) if event.name == "set data" else event.value.args[1:]
             others = [
                 one
                 for each in given
@@ -1064,6 +1106,18 @@ def updates(run: Execution) -> list[tuple[ast.AST, Value, Value, bool]]:
         if into is not None and source is not None:
             made.append((event.node, into, source, bool(event.loops)))
     return made
+
+
+def _is_written_in_place(event: Event) -> bool:
+    """slow += tau * (fast - slow), where the name stands for one of a network's weights."""
+    one = event.subject
+    return (
+        event.name == "update"
+        and isinstance(event.value, Symbol)
+        and isinstance(one, Symbol)
+        and one.op in ("element", "item", "attribute")
+        and any(part.op == "method" and part.data in ("parameters", "named_parameters") for part in formulas.parts(one))
+    )
 
 
 def _weights_of(value: Value) -> Symbol | Record | None:
@@ -1142,6 +1196,12 @@ def _first_use(script: Script, network: Symbol | Record) -> ast.AST | None:
     return None
 
 
+def _is_before_learning(run: Execution, event: Event) -> bool:
+    """soft_update(net, slow, tau=1.0) before the loop: the two begin alike."""
+    learned = [each.loops for each in formulas.backwards(run)]
+    return bool(learned) and all(loops and not set(loops) & set(event.loops) for loops in learned)
+
+
 def polyak_shares(script: Script) -> Iterator[Spot]:
     run = execution(script)
     for event in run.events:
@@ -1164,7 +1224,8 @@ def polyak_shares(script: Script) -> Iterator[Spot]:
             share = _share(event.value, into)
         elif event.name == "in place lerp_" and len(event.value.args) > 2:
             share = formulas.number(event.value.args[2])
-        whole = share == 1 and any(part.op == "Mod" for guard in event.guards for part in formulas.parts(guard, into_networks=False))
+        rarely = any(part.op == "Mod" for guard in event.guards for part in formulas.parts(guard, into_networks=False))
+        whole = share == 1 and (rarely or _is_before_learning(run, event))
         if share is not None and 0.5 < share <= 1 and not whole:
             yield _spot(
                 event.node,
@@ -1320,7 +1381,7 @@ def never_reset(script: Script) -> Iterator[Spot]:
         innermost = event.loops[-1]
         resets = [each for each in run.events if each.name == "env reset" and each.subject is event.subject]
         ends = isinstance(innermost, ast.While) and not _is_endless(innermost)
-        if not resets or ends or any(reset.loops for reset in resets):
+        if not resets or ends or any(reset.loops for reset in resets) or _is_left_at_an_end(run, event):
             continue
         if any(part.op == "out" for given in made.args[1:] for part in formulas.parts(given)):
             yield _spot(
@@ -1328,6 +1389,14 @@ def never_reset(script: Script) -> Iterator[Spot]:
                 "the environment is stepped on and on, and reset only once, before the loop: after the first end nothing that it returns means anything",
                 "if terminated or truncated: obs, _ = env.reset()",
             )
+
+
+def _is_left_at_an_end(run: Execution, step: Event) -> bool:
+    """A loop over a single episode: it breaks, or returns, where one ends."""
+    return len(step.loops) == 1 and any(
+        event.name == "leave" and event.loops == step.loops and any(experience.ends_in(guard) for guard in event.guards)
+        for event in run.events
+    )
 
 
 def _is_vector(env: Value) -> bool:
@@ -1423,16 +1492,31 @@ def _sizes(script: Script) -> tuple[list[Symbol], set[int]]:
         run = execution(script)
         wrong: list[Symbol] = []
         lines: dict[int, bool] = {}
+        averaged = {id(each.node): each.node for event in formulas.backwards(run) for each in _averaged(event.value)}
         for each, one, other in sizes.pairs(run.sums, run.calls):
-            if sizes.clash(one, other):
+            clash = sizes.clash(one, other) and id(each.node) not in averaged
+            if clash:
                 wrong.append(each)
             line = getattr(each.node, "lineno", 0)
-            sound = one is not None and other is not None and not sizes.clash(one, other)
+            sound = one is not None and other is not None and not clash
             lines[line] = lines.get(line, True) and sound
         # Behind a square nothing is known for certain.
-        return wrong, set() if wrong else {line for line, sound in lines.items() if sound}
+        fine = {line for line, sound in lines.items() if sound} | {getattr(each, "lineno", 0) for each in averaged.values()}
+        return wrong, set() if wrong else fine
 
     return script.once("sizes", compare)
+
+
+def _averaged(value: Value | None) -> Iterator[Symbol]:
+    """Sums of which nothing but the mean over all is taken: that of a column and a row is the sum of their means, square or not."""
+    pending = (
+        list(value.args[:1]) if isinstance(value, Symbol) and called(value) == "mean" and len(value.args) == 1 and not value.keys else []
+    )
+    while pending:
+        each = pending.pop()
+        if isinstance(each, Symbol) and each.op == "Add":
+            yield each
+            pending += each.args
 
 
 def column_against_row(script: Script) -> Iterator[Spot]:

@@ -150,6 +150,8 @@ class _Slopes:
             one, other = (self._of(each, depth - 1) for each in value.args)
             if one is None or other is None or (value.op == "Div" and other == 0):
                 return None
+            if value.op == "Div" and other == _RATE and formulas.number(value.args[1]) is None:
+                other = 1 / _RATE  # error / visits[s, a]: a count is what errors are divided by
             return float(formulas.OPERATORS[value.op](one, other))
         if value.op in ("USub", "UAdd"):
             inner = self._of(value.args[0], depth - 1)
@@ -184,7 +186,8 @@ def away_from_target(script: Script) -> Iterator[Spot]:
                 "the old value is not taken away in the error: the entry grows without a bound",
                 "rate * (target - table[s, a])",
             )
-        elif reward > 1 + 1e-6:
+        elif reward > 1 + 1e-6 and old < -1e-6:
+            # A return counts the rewards of several steps; what is kept of the old value says how far the entry moves.
             yield _spot(update.node, f"the entry moves by {reward:.2g} times its error, past its target", "a rate below 1")
 
 
@@ -221,7 +224,7 @@ def stored_for_the_next(script: Script) -> Iterator[Spot]:
 
 
 def discount_of_table(script: Script) -> Iterator[Spot]:
-    named = any(words.GAMMA(name) for name in script.words)
+    named = any(words.GAMMA(name) for name in script.words) and not _says_one(script)
     for update, slopes, _, reward, best in _read(script):
         if reward <= 1e-6 or abs(best) < 1e-9 or "next" not in slopes.met:
             continue
@@ -236,6 +239,18 @@ def discount_of_table(script: Script) -> Iterator[Spot]:
             )
         elif abs(discount - 1) < 1e-9 and named:
             yield _spot(update.node, "the future is not discounted, though there is a discount", "discount * best")
+
+
+def _says_one(script: Script) -> bool:
+    """A discount that is written, and written as 1: def sarsa(env, gamma=1.0), --gamma with a default of 1."""
+    given: list[tuple[str, ast.AST | None]] = [(name, value) for name, value, _ in script.named]
+    for function in script.functions:
+        after = function.args.args[len(function.args.args) - len(function.args.defaults) :]
+        given += [(each.arg, default) for each, default in zip(after, function.args.defaults, strict=True)]
+    for call in script.calls("add_argument"):
+        said = next((each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)), "")
+        given += [(said, key.value) for key in call.keywords if key.arg == "default"]
+    return any(words.GAMMA(name.lstrip("-").rpartition(".")[2]) and script.constant(value) == 1 for name, value in given)
 
 
 def mask_of_table(script: Script) -> Iterator[Spot]:

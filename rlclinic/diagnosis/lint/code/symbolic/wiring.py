@@ -256,13 +256,18 @@ def tiny_deque(script: Script) -> Iterator[Spot]:
 
 def statistics_of_another(script: Script) -> Iterator[Spot]:
     """(x - y.mean()) / y.std(), and x - x.mean() / x.std()."""
+    shared: set[tuple[int, int]] = set()
     for each in execution(script).sums:
         if each.op == "Div" and len(each.args) == 2 and isinstance(each.args[0], Symbol) and each.args[0].op == "Sub":
             value, centre = each.args[0].args[0], _statistic(each.args[0].args[1], ("mean", "nanmean", "median"))
             spread = _statistic(each.args[1], ("std", "nanstd", "var"))
             if centre is None or spread is None:
                 continue
-            if not (_is_of(value, centre) and _is_of(value, spread)):
+            if _is_of(value, centre) and _is_of(value, spread):
+                shared.add((id(each.node), id(centre)))
+            elif (id(each.node), id(centre)) not in shared or not learning.is_same(
+                centre, spread
+            ):  # one function, for observations and for those after them
                 yield _spot(
                     each.node,
                     "a value is normalized with the mean or the deviation of another one: it is neither centred nor scaled",

@@ -1,0 +1,492 @@
+"""Sound code that looks like a mistake from one side: each piece is left alone, and a mistake of its kind beside it is still named."""
+
+import pytest
+
+from rlclinic.diagnosis.lint import checks
+from rlclinic.diagnosis.lint.code import linter
+from rlclinic.diagnosis.lint.code.sources import Source
+
+HEAD = """
+import copy
+import random
+from collections import defaultdict, deque, namedtuple
+
+import gymnasium as gym
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+"""
+IMPLICIT_VALUES = """
+q1, q2, v = (nn.Sequential(nn.Linear(n, 64), nn.ReLU(), nn.Linear(64, 1)) for n in (4, 4, 3))
+slow1, slow2, slow_v = copy.deepcopy(q1), copy.deepcopy(q2), copy.deepcopy(v)
+opt = torch.optim.Adam([*q1.parameters(), *q2.parameters(), *v.parameters()], lr=3e-4)
+env = gym.make("Pendulum-v1")
+memory = deque(maxlen=100_000)
+obs, _ = env.reset(seed=0)
+for t in range(50_000):
+    a = env.action_space.sample()
+    obs2, r, term, trunc, _ = env.step(a)
+    memory.append((obs, a, r, obs2, term))
+    obs = env.reset()[0] if term or trunc else obs2
+    s, u, g, s2, end = (torch.as_tensor(np.array(c), dtype=torch.float32) for c in zip(*random.choices(memory, k=64)))
+    su = torch.cat([s, u], 1)
+    with torch.no_grad():
+        y = g + 0.99 * (1 - end) * slow_v(s2).squeeze(1)
+        best = torch.min(slow1(su), slow2(su)).squeeze(1)
+    loss = F.mse_loss(q1(su).squeeze(1), y) + F.mse_loss(q2(su).squeeze(1), y) + F.mse_loss(v(s).squeeze(1), best)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    with torch.no_grad():
+        for fast, slow in ((q1, slow1), (q2, slow2), (v, slow_v)):
+            for w, old in zip(fast.parameters(), slow.parameters()):
+                old += 0.005 * (w - old)
+"""
+COUNTED_TABLE = """
+def play(env, q, eps):
+    steps = []
+    s, _ = env.reset()
+    while True:
+        a = int(np.random.randint(2)) if random.random() < eps else int(np.argmax(q[s]))
+        s2, r, term, trunc, _ = env.step(a)
+        steps.append((s, a, float(r)))
+        if term or trunc:
+            return steps
+        s = s2
+
+
+env = gym.make("Blackjack-v1")
+q = defaultdict(lambda: np.zeros(2))
+visits = defaultdict(lambda: np.zeros(2))
+for k in range(10_000):
+    g = 0.0
+    for s, a, r in reversed(play(env, q, max(0.05, 1 - k / 5_000))):
+        g = r + 0.99 * g
+        visits[s][a] += 1
+        q[s][a] += (g - q[s][a]) / visits[s][a]
+test = gym.make("Blackjack-v1")
+print(np.mean([sum(r for _, _, r in play(test, q, 0.0)) for _ in range(100)]))
+"""
+SLOW_COPIES = """
+nets = nn.ModuleList([nn.Linear(4, 2), nn.Linear(4, 2)])
+nets_target = copy.deepcopy(nets)
+opt = torch.optim.Adam(nets.parameters(), lr=1e-3)
+env = gym.make("CartPole-v1")
+memory = deque(maxlen=100_000)
+obs, _ = env.reset(seed=0)
+for t in range(50_000):
+    a = env.action_space.sample()
+    obs2, r, term, trunc, _ = env.step(a)
+    memory.append((obs, a, r, obs2, term))
+    obs = env.reset()[0] if term or trunc else obs2
+    s, u, g, s2, end = (torch.as_tensor(np.array(c)) for c in zip(*random.choices(memory, k=64)))
+    with torch.no_grad():
+        y = g + 0.99 * (1 - end.float()) * torch.min(nets_target[0](s2), nets_target[1](s2)).max(1).values
+    loss = sum(F.mse_loss(net(s).gather(1, u[:, None]).squeeze(1), y) for net in nets)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    with torch.no_grad():
+        for w, slow in zip(nets.parameters(), nets_target.parameters()):
+            slow += 0.005 * (w - slow)
+"""
+FALLING_BALL = """
+class Catch(gym.Env):
+    def __init__(self):
+        self.action_space = gym.spaces.Discrete(3)
+        self.observation_space = gym.spaces.Box(0, 10, (3,))
+
+    def _look(self):
+        return np.array([self.y, self.x, self.paddle], np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.y, self.x, self.paddle = 0, int(self.np_random.integers(10)), 5
+        return self._look(), {}
+
+    def step(self, action):
+        self.paddle = int(np.clip(self.paddle + int(action) - 1, 0, 9))
+        self.y += 1
+        down = self.y == 9
+        return self._look(), float(down and self.x == self.paddle), down, False, {}
+"""
+ROWS_OF_THE_CLASS = """
+class Memory:
+    Row = namedtuple("Row", ["s", "a", "r", "s2", "end"])
+
+    def __init__(self):
+        self.rows = deque(maxlen=100_000)
+
+    def add(self, s, a, r, s2, end):
+        self.rows.append(self.Row(s, a, r, s2, end))
+
+    def sample(self):
+        picked = random.sample(self.rows, 64)
+        s = torch.from_numpy(np.vstack([e.s for e in picked])).float()
+        a = torch.from_numpy(np.vstack([e.a for e in picked])).float()
+        r = torch.from_numpy(np.vstack([e.r for e in picked])).float()
+        s2 = torch.from_numpy(np.vstack([e.s2 for e in picked])).float()
+        end = torch.from_numpy(np.vstack([e.end for e in picked]).astype(np.uint8)).float()
+        return s, a, r, s2, end
+
+
+class Actor(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(3, 64), nn.Linear(64, 1)
+
+    def forward(self, s):
+        return torch.tanh(self.head(F.relu(self.body(s))))
+
+
+actor, critic = Actor(), nn.Linear(4, 1)
+actor_target, critic_target = copy.deepcopy(actor), copy.deepcopy(critic)
+opt = torch.optim.Adam(critic.parameters(), lr=1e-3)
+actor_opt = torch.optim.Adam(actor.parameters(), lr=1e-4)
+env = gym.make("Pendulum-v1")
+memory = Memory()
+obs, _ = env.reset(seed=0)
+for t in range(50_000):
+    with torch.no_grad():
+        action = actor(torch.from_numpy(obs).float().unsqueeze(0)).squeeze(0).numpy()
+    action = np.clip(action + 0.2 * np.random.randn(1), -2, 2)
+    obs2, r, term, trunc, _ = env.step(action)
+    memory.add(obs, action, r, obs2, term)
+    obs = env.reset()[0] if term or trunc else obs2
+    if t < 1_000:
+        continue
+    s, u, g, s2, end = memory.sample()
+    with torch.no_grad():
+        y = g + 0.99 * critic_target(torch.cat([s2, actor_target(s2)], 1)) * (1 - end)
+    loss = F.mse_loss(critic(torch.cat([s, u], 1)), y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    actor_loss = -critic(torch.cat([s, actor(s)], 1)).mean()
+    actor_opt.zero_grad()
+    actor_loss.backward()
+    actor_opt.step()
+    for fast, slow in ((actor, actor_target), (critic, critic_target)):
+        for w, old in zip(fast.parameters(), slow.parameters()):
+            old.data.copy_(0.99 * old.data + 0.01 * w.data)
+"""
+
+
+NAMES_OF_A_FUNCTION = """
+def target_of(q1, q2, actor, batch):
+    s, u, g, s2, end = batch
+    with torch.no_grad():
+        u2 = actor(s2)
+        smaller = torch.min(q1(torch.cat([s2, u2], 1)), q2(torch.cat([s2, u2], 1)))
+        return g + gamma * (1 - end) * smaller
+
+
+gamma = 0.99
+q1, q2, q1_target, q2_target = nn.Linear(4, 1), nn.Linear(4, 1), nn.Linear(4, 1), nn.Linear(4, 1)
+q1_target.load_state_dict(q1.state_dict())
+q2_target.load_state_dict(q2.state_dict())
+y = target_of(q1_target, q2_target, actor, batch)
+"""
+RETRACE = """
+def learn(model, optimizer, memory):
+    s, a, r, mu, mask = memory.sample()
+    q, pi = model(s)
+    q_a, pi_a = q.gather(1, a), pi.gather(1, a)
+    v = (q * pi).sum(1).unsqueeze(1).detach()
+    rho = pi.detach() / mu
+    rho_bar = rho.gather(1, a).clamp(max=1.0)
+    ret, rets = v[-1] * mask[-1], []
+    for i in reversed(range(len(r))):
+        ret = r[i] + 0.99 * ret * mask[i]
+        rets.insert(0, ret.item())
+        ret = rho_bar[i] * (ret - q_a[i]) + v[i]
+    rets = torch.tensor(rets).unsqueeze(1)
+    loss = -rho_bar * torch.log(pi_a) * (rets - v) + F.smooth_l1_loss(q_a, rets)
+    optimizer.zero_grad()
+    loss.mean().backward()
+    optimizer.step()
+"""
+MEAN_OF_A_SUM = """
+net = nn.Linear(4, 2)
+opt = torch.optim.Adam(net.parameters(), lr=1e-3)
+env = gym.make("CartPole-v1")
+memory = deque(maxlen=100_000)
+obs, _ = env.reset(seed=0)
+for t in range(50_000):
+    action = env.action_space.sample()
+    obs2, reward, terminated, truncated, _ = env.step(action)
+    memory.append((obs, action))
+    obs = env.reset()[0] if terminated or truncated else obs2
+    if t < 1_000:
+        continue
+    s, u = (torch.as_tensor(np.array(c)) for c in zip(*random.sample(memory, 32)))
+    log_prob = F.log_softmax(net(s), dim=1)
+    chosen = log_prob.gather(1, u[:, None])
+    loss = -0.5 * chosen + 0.01 * net(s).max(1).values
+    opt.zero_grad()
+    loss.mean().backward()
+    opt.step()
+"""
+FISHER = """
+def update(self, rollouts):
+    values, log_probs = self.model.evaluate(rollouts.obs, rollouts.actions)
+    sampled = values + torch.randn(values.size())
+    vf_fisher_loss = -(values - sampled.detach()).pow(2).mean()
+    fisher_loss = -log_probs.mean() + vf_fisher_loss
+    fisher_loss.backward(retain_graph=True)
+    self.optimizer.zero_grad()
+    value_loss = (rollouts.returns - values).pow(2).mean()
+    (value_loss - (rollouts.advantages * log_probs).mean()).backward()
+    self.optimizer.step()
+"""
+PENALTY = """
+class Discriminator(nn.Module):
+    def __init__(self, gamma):
+        super().__init__()
+        self.trunk = nn.Sequential(nn.Linear(6, 64), nn.Tanh(), nn.Linear(64, 1))
+        self.optimizer = torch.optim.Adam(self.parameters())
+
+    def penalty(self, expert, policy, gamma=0.5):
+        share = torch.rand(expert.size(0), 1)
+        mixed = gamma * share * expert + (1 - share) * policy
+        mixed.requires_grad = True
+        slope = torch.autograd.grad(self.trunk(mixed).sum(), mixed, create_graph=True)[0]
+        return 10 * (slope.norm(2, dim=1) - 1).pow(2).mean()
+
+    def update(self, rows):
+        total = 0
+        for expert, policy in rows:
+            answer = self.trunk(torch.cat([expert, policy]))
+            loss = F.binary_cross_entropy_with_logits(answer, torch.ones(answer.size())) + self.penalty(expert, policy)
+            total += loss.item()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+        return total
+"""
+OWN_LOG_PROB = """
+class Actor(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean, self.log_std = nn.Linear(3, 2), nn.Parameter(torch.zeros(2))
+
+    def log_prob(self, obs, action):
+        return torch.distributions.Normal(self.mean(obs), self.log_std.exp()).log_prob(action).sum(-1)
+
+
+actor = Actor()
+opt = torch.optim.Adam(actor.parameters(), lr=1e-3)
+
+
+
+def loss_of(obs, action, weights):
+    log_prob = actor.log_prob(obs, action)
+    return -(log_prob * weights).mean()
+
+
+for obs, action, weights in loader:
+    loss = loss_of(obs, action, weights)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+ONE_SCALE = """
+def scaled(obs, mean, std):
+    return (obs - mean) / std
+
+
+env = gym.make("Pendulum-v1")
+rows = []
+obs, _ = env.reset(seed=0)
+for t in range(1_000):
+    next_obs, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+    rows.append((obs, reward, next_obs, terminated))
+    obs = env.reset()[0] if terminated or truncated else next_obs
+obs, reward, next_obs, terminated = (np.array(column) for column in zip(*rows))
+mean, std = obs.mean(0), obs.std(0) + 1e-3
+obs, next_obs = scaled(obs, mean, std), scaled(next_obs, mean, std)
+loss = F.mse_loss(critic(obs), reward + 0.99 * (1 - terminated) * critic_target(next_obs).detach())
+loss.backward()
+"""
+FROM_THE_END = """
+def returns_of(rewards, terminals, gamma):
+    returns, later = [0] * len(rewards), 0
+    for i in range(len(rewards)):
+        returns[-i - 1] = rewards[-i - 1] + gamma * later * (1 - terminals[-i - 1])
+        later = returns[-i - 1]
+    return returns
+
+
+rewards, terminals = [], []
+env = gym.make("CartPole-v1")
+obs, _ = env.reset(seed=0)
+for t in range(1_000):
+    obs, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+    rewards.append(reward)
+    terminals.append(terminated)
+    if terminated or truncated:
+        obs, _ = env.reset()
+returns = torch.tensor(returns_of(rewards, terminals, 0.99))
+loss = F.mse_loss(critic(observations), returns)
+loss.backward()
+"""
+UNDISCOUNTED = """
+def learn(env, episodes, alpha=0.1, gamma=1.0):
+    q = defaultdict(lambda: np.zeros(2))
+    for k in range(episodes):
+        s, _ = env.reset()
+        over = False
+        while not over:
+            a = env.action_space.sample() if random.random() < 1 / (k + 1) else int(np.argmax(q[s]))
+            s2, r, terminated, truncated, _ = env.step(a)
+            q[s][a] += alpha * (r + gamma * np.max(q[s2]) * (1 - terminated) - q[s][a])
+            s, over = s2, terminated or truncated
+    return q
+
+
+learn(gym.make("CliffWalking-v1"), 500)
+"""
+CONSERVATIVE = """
+actor = nn.Sequential(nn.Linear(3, 1), nn.Tanh())
+critic, critic_target = nn.Linear(4, 1), nn.Linear(4, 1)
+critic_target.load_state_dict(critic.state_dict())
+log_multiplier = nn.Parameter(torch.tensor(1.0))
+opt = torch.optim.Adam(critic.parameters(), lr=1e-3)
+actor_opt = torch.optim.Adam(actor.parameters(), lr=1e-3)
+multiplier_opt = torch.optim.Adam([log_multiplier], lr=1e-3)
+for t, (s, u, g, s2, end) in enumerate(loader):
+    with torch.no_grad():
+        y = g + 0.99 * (1 - end) * critic_target(torch.cat([s2, actor(s2)], 1))
+    gap = critic(torch.cat([s, actor(s).detach()], 1)).mean() - critic(torch.cat([s, u], 1)).mean()
+    multiplier_loss = -log_multiplier.exp() * (gap - 5.0)
+    multiplier_opt.zero_grad()
+    multiplier_loss.backward(retain_graph=True)
+    multiplier_opt.step()
+    loss = F.mse_loss(critic(torch.cat([s, u], 1)), y) - 0.1 * -gap
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    if t < 1_000:
+        actor_loss = F.mse_loss(actor(s), u)
+    else:
+        actor_loss = -critic(torch.cat([s, actor(s)], 1)).mean()
+    actor_opt.zero_grad()
+    actor_loss.backward()
+    actor_opt.step()
+    for w, old in zip(critic.parameters(), critic_target.parameters()):
+        old.data.copy_(0.995 * old.data + 0.005 * w.data)
+"""
+BEGUN_ALIKE = """
+def follow(net, slow, tau=0.005):
+    for w, old in zip(net.parameters(), slow.parameters()):
+        old.data.copy_(old.data * (1 - tau) + w.data * tau)
+
+
+net, slow = nn.Linear(4, 2), nn.Linear(4, 2)
+follow(net, slow, tau=1.0)
+opt = torch.optim.Adam(net.parameters(), lr=1e-3)
+for s, u, g, s2, end in loader:
+    with torch.no_grad():
+        y = g + 0.99 * (1 - end) * slow(s2).max(1).values
+    loss = F.mse_loss(net(s).gather(1, u).squeeze(1), y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    follow(net, slow)
+"""
+ENTROPY_OF_ITS_OWN = """
+def loss_of(policies, q_values, values, actions, entropy_weight=1e-4):
+    total = 0
+    for step in reversed(range(len(policies))):
+        chosen = policies[step].gather(1, actions[step]).log()
+        actor_loss = -(chosen * (q_values[step] - values[step]).detach()).mean(0)
+        entropy = entropy_weight * -(policies[step].log() * policies[step]).sum(1).mean(0)
+        total_loss = actor_loss - entropy
+        total += total_loss
+    return total
+
+
+loss_of(policies, q_values, values, actions).backward()
+"""
+DISCRIMINATOR = """
+env = gym.make("Pendulum-v1")
+actor, judge = nn.Sequential(nn.Linear(3, 1), nn.Tanh()), nn.Linear(4, 1)
+opt = torch.optim.Adam(judge.parameters(), lr=1e-3)
+actor_opt = torch.optim.Adam(actor.parameters(), lr=1e-3)
+wrong_by = nn.BCEWithLogitsLoss()
+obs, _ = env.reset(seed=0)
+for t in range(10_000):
+    s = torch.as_tensor(obs).unsqueeze(0)
+    u = actor(s)
+    fake, real = judge(torch.cat([s, u], 1)), judge(next(expert))
+    loss = wrong_by(fake, torch.ones(1, 1)) + F.binary_cross_entropy_with_logits(real, torch.zeros(1, 1))
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    actor_loss = F.mse_loss(actor(s), teacher(s).detach())
+    actor_opt.zero_grad()
+    actor_loss.backward()
+    actor_opt.step()
+    obs, _, terminated, truncated, _ = env.step(2 * u.detach().numpy()[0])
+    if terminated or truncated:
+        obs, _ = env.reset()
+"""
+WINDOW = """
+class Memory:
+    def __init__(self, size, n_step=3, gamma=0.99):
+        self.memory = deque(maxlen=size)
+        self.n_step_buffer = deque(maxlen=n_step)
+
+    def sample(self):
+        return random.sample(self.memory, 32)
+
+
+memory = Memory(100_000)
+loss = loss_of(memory.sample())
+loss.backward()
+"""
+SOUND = {name.lower(): text for name, text in list(globals().items()) if name.isupper() and name != "HEAD" and isinstance(text, str)}
+
+
+def said(text: str) -> set[str]:
+    script = linter.parse(Source("script.py", HEAD + text))
+    return {finding.rule for check in checks.checks("COD") for finding in linter.examine(check, script) if finding.severity.value != "low"}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_code_is_left_alone(name: str) -> None:
+    assert said(SOUND[name]) == set()
+
+
+@pytest.mark.parametrize(
+    ("sound", "right", "wrong", "check"),
+    [
+        (IMPLICIT_VALUES, "slow_v(s2)", "slow1(torch.cat([s2, u], 1))", "COD522"),
+        (COUNTED_TABLE, "        if term or trunc:\n            return steps\n", "", "COD105"),
+        (COUNTED_TABLE, "/ visits[s][a]", "* 1.5", "COD518"),
+        (SLOW_COPIES, "            slow += 0.005 * (w - slow)", "            slow.requires_grad = False", "COD506"),
+        (FALLING_BALL, "[self.y, self.x, self.paddle]", "[self.x, self.x, self.paddle]", "COD110"),
+        (ROWS_OF_THE_CLASS, "critic_target(torch.cat([s2", "critic(torch.cat([s2", "COD536"),
+        (NAMES_OF_A_FUNCTION, "target_of(q1_target, q2_target", "target_of(q1, q2", "COD536"),
+        (RETRACE, "(rets - v)", "(rets - q_a)", "COD306"),
+        (MEAN_OF_A_SUM, "-0.5 * chosen + 0.01 * net(s).max(1).values", "(chosen - net(s).max(1).values) ** 2", "COD601"),
+        (FISHER, "value_loss - (rollouts", "-value_loss - (rollouts", "COD305"),
+        (OWN_LOG_PROB, "return -(log_prob",
+         "log_prob = torch.distributions.Normal(obs, 1.0).log_prob(action)\n    return -(log_prob", "COD211"),
+        (ONE_SCALE, "scaled(obs, mean, std), scaled(next_obs, mean, std)", "obs, scaled(next_obs, mean, std)", "COD309"),
+        (FROM_THE_END, "returns[-i - 1] = rewards[-i - 1] + gamma * later * (1 - terminals[-i - 1])\n        later = returns[-i - 1]",
+         "returns[i] = rewards[i] + gamma * later * (1 - terminals[i])\n        later = returns[i]", "COD504"),
+        (UNDISCOUNTED, "r + gamma * np", "r + 1.2 * np", "COD512"),
+        (CONSERVATIVE, "-critic(torch.cat([s, actor(s)], 1))", "-critic(torch.cat([s, actor(s).detach()], 1))", "COD528"),
+        (CONSERVATIVE, "actor_loss = -critic", "actor_loss = critic", "COD524"),
+        (ENTROPY_OF_ITS_OWN, "entropy_weight * -(policies[step].log() * policies[step]).sum(1).mean(0)\n        total_loss = actor_loss -",
+         "Categorical(policies[step]).entropy().mean()\n        total_loss = actor_loss +", "COD304"),
+        (WINDOW, "self.memory = deque(maxlen=size)", "self.memory = deque(maxlen=3)", "COD535"),
+        (BEGUN_ALIKE, "    follow(net, slow)", "    follow(net, slow, 0.995)", "COD527"),
+    ],
+)  # fmt: skip
+def test_a_mistake_of_the_same_kind_is_still_named(sound: str, right: str, wrong: str, check: str) -> None:
+    assert sound.count(right) == 1
+    assert check in said(sound.replace(right, wrong))
