@@ -29,10 +29,12 @@ ACTORS: Final = 4
 """More than cores: they wait for the environment most of the time."""
 RLLIB: Final = Path(__file__).parent / "rllib_speed.py"
 ALGOS: Final[dict[str, dict[str, Any]]] = {
-    "ppo": {"name": "ppo", "n_steps": 32, "batch_size": 0.5, "n_epochs": 4, "learning_rate": 3e-3, "gae_lambda": 0.95},
-    "appo": {"name": "appo", "n_steps": 32, "batch_size": 0.5, "n_epochs": 4, "learning_rate": 3e-3, "gae_lambda": 0.95},
+    "ppo": {"name": "ppo", "n_steps": 32, "batch_size": 0.5, "n_epochs": 4, "learning_rate": 1e-3, "gae_lambda": 0.95},
+    "appo": {"name": "appo", "n_steps": 32, "batch_size": 0.5, "n_epochs": 2, "learning_rate": 1e-3, "gae_lambda": 0.95},
     "impala": {"name": "impala", "n_steps": 32},
 }
+"""Learning rate and epochs of PPO and APPO are each side's better of those tried on seeds 100 to 109 (PPO: 3e-3, 1e-3; APPO: both, and
+1e-3 with 2 epochs); seeds 0 to 9 are measured. With 3e-3 and 4 epochs on both sides, APPO took 1.80 times PPO's steps."""
 
 
 def train(
@@ -40,7 +42,7 @@ def train(
 ) -> list[dict[str, Any]]:
     """What became of each seed: env steps a second, and the env step of the first evaluation at 475."""
     folder = provenance.SCRATCH / f"asynchronous-{time.time_ns()}"
-    every = {"eval_every_env_steps": 4_000, "eval_episodes": 10} if evaluate else {"eval_episodes": 0}
+    every = {"eval_every_env_steps": 2_000, "eval_episodes": 10} if evaluate else {"eval_episodes": 0}
     configs = [
         Config.model_validate(
             {
@@ -95,17 +97,17 @@ def speed_where_steps_sleep(pairs: int, env_steps: int) -> list[dict[str, Any]]:
 
 
 def steps_to_threshold(seeds: int, env_steps: int) -> dict[str, Any]:
-    """Env steps to 475 with actors over those without (native CartPole: only the age of the data differs)."""
+    """Env steps to 475 with the settings whose speed is measured; native CartPole, as sleeping changes nothing that is learned in turn."""
     medians, reached = {}, {}
-    for actors in (0, ACTORS):
-        found = train({**ALGOS["appo"], "n_actors": actors}, {"n_envs": 8}, env_steps, seeds, sleepy=False, evaluate=True)
+    for name, algo, n_envs in (("ppo", ALGOS["ppo"], ACTORS), ("appo", {**ALGOS["appo"], "n_actors": ACTORS}, 1)):
+        found = train(algo, {"n_envs": n_envs}, env_steps, seeds, sleepy=False, evaluate=True)
         steps = [each["reached"] if each["reached"] is not None else np.inf for each in found]
-        medians[actors], reached[actors] = statistics.median(steps), sum(np.isfinite(steps))
-        print(f"{actors} actors: {steps}", file=sys.stderr)
+        medians[name], reached[name] = statistics.median(steps), sum(np.isfinite(steps))
+        print(f"{name}: {steps}", file=sys.stderr)
     return {
-        "what": f"APPO on CartPole-v1, {ACTORS} actors over none: env steps to 475, median of {seeds} seeds",
-        "unit": "x", "value": medians[ACTORS] / medians[0], "better": "lower", "bar": 1.25, "stretch": 1.1, "command": COMMAND,
-        "note": f"{reached[ACTORS]} and {reached[0]} of {seeds} seeds reached it",
+        "what": f"APPO with {ACTORS} actors (fixed) over PPO with {ACTORS} environments: env steps to 475, median of {seeds} seeds",
+        "unit": "x", "value": medians["appo"] / medians["ppo"], "better": "lower", "bar": 1.25, "stretch": 1.1, "command": COMMAND,
+        "note": f"{reached['appo']} and {reached['ppo']} of {seeds} seeds reached it",
     }  # fmt: skip
 
 
