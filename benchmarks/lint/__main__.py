@@ -32,7 +32,7 @@ from benchmarks.lint import fifth, fourth, mutants, own, second, sixth, third
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import linter
-from rlclinic.diagnosis.lint.code.sources import Source
+from rlclinic.diagnosis.lint.code.reading.sources import Source
 from rlclinic.errors import UsageError
 
 LOOKS: Final = Path(__file__).parent / "looks.json"

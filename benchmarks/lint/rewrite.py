@@ -24,7 +24,7 @@ from benchmarks.lint import fourth, mutants, second, sixth, third
 from benchmarks.lint.__main__ import alarms, check, is_found
 from benchmarks.lint.mutants import Mutant
 from rlclinic.diagnosis.lint import checks
-from rlclinic.diagnosis.lint.code import words
+from rlclinic.diagnosis.lint.code.reading import words
 
 COMMAND: Final = "python -m benchmarks.lint.rewrite"
 KEPT: Final = frozenset(

@@ -15,7 +15,7 @@ from rlclinic.diagnosis import registry
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import lint_code, linter
-from rlclinic.diagnosis.lint.code.sources import Source
+from rlclinic.diagnosis.lint.code.reading.sources import Source
 from rlclinic.errors import NotFound, UsageError
 from tests.diagnosis.broken_twins import SCRIPTS, TWINS, Twin, broken, text_of
 

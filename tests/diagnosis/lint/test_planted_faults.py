@@ -10,7 +10,7 @@ from benchmarks.lint import fifth, fourth, mutants, own, second, sixth, third
 from benchmarks.lint.__main__ import alarms, check, is_found
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import lint_code
-from rlclinic.diagnosis.lint.code.roles import Names
+from rlclinic.diagnosis.lint.code.reading.roles import Names
 from rlclinic.errors import UsageError
 
 

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.lint import mutants, sixth
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import linter
-from rlclinic.diagnosis.lint.code.sources import Source
+from rlclinic.diagnosis.lint.code.reading.sources import Source
 
 ENV = "import gymnasium as gym\nimport numpy as np\n"
 SB3 = "from stable_baselines3 import DQN, SAC\nfrom stable_baselines3.common.callbacks import BaseCallback\nfrom stable_baselines3.common.noise import NormalActionNoise\nfrom stable_baselines3.common.evaluation import evaluate_policy\nimport numpy as np\n"

@@ -4,7 +4,7 @@ import pytest
 
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import linter
-from rlclinic.diagnosis.lint.code.sources import Source
+from rlclinic.diagnosis.lint.code.reading.sources import Source
 
 HEAD = """
 import copy

@@ -6,8 +6,8 @@ import pytest
 
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import linter
-from rlclinic.diagnosis.lint.code.script import Script
-from rlclinic.diagnosis.lint.code.sources import Source
+from rlclinic.diagnosis.lint.code.reading.script import Script
+from rlclinic.diagnosis.lint.code.reading.sources import Source
 from rlclinic.diagnosis.lint.code.symbolic import execution as symbolic
 from rlclinic.diagnosis.lint.code.symbolic import formulas, sizes
 from rlclinic.diagnosis.lint.code.symbolic.execution import Closure, Execution, Items, Symbol, Table, Value

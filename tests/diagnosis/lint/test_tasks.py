@@ -7,7 +7,7 @@ import pytest
 import rlclinic
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import linter
-from rlclinic.diagnosis.lint.code.sources import Source
+from rlclinic.diagnosis.lint.code.reading.sources import Source
 
 ENVIRONMENT = '''
 class CustomRLEnvironment:

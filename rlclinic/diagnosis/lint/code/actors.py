@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import flow, nets, words
-from rlclinic.diagnosis.lint.code.script import Script, Spot
-from rlclinic.diagnosis.lint.code.signs import direction, factors, operand, returned_direction, sign, terms
+from rlclinic.diagnosis.lint.code.reading import flow, nets, words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
+from rlclinic.diagnosis.lint.code.reading.signs import direction, factors, operand, returned_direction, sign, terms
 
 _SOFT = re.compile(r"(^|_)(alpha|log_alpha|target_entropy|log_ent_coef|temperature|log_temperature)($|_)", re.IGNORECASE)
 LARGE_SHARE = 0.5

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import words
-from rlclinic.diagnosis.lint.code.script import Script, Spot, keyword
+from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, keyword
 
 _SIZES = frozenset({"abs", "fabs", "absolute", "square", "pow", "smooth_l1_loss", "huber_loss", "mse_loss", "norm", "clip", "clamp"})
 _LOSSES = frozenset({"smooth_l1_loss", "mse_loss", "huber_loss", "l1_loss"})

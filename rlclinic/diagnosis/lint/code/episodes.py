@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import flow, nets, words
-from rlclinic.diagnosis.lint.code.script import Function, Script, Spot, keyword, position
-from rlclinic.diagnosis.lint.code.signs import factors
+from rlclinic.diagnosis.lint.code.reading import flow, nets, words
+from rlclinic.diagnosis.lint.code.reading.script import Function, Script, Spot, keyword, position
+from rlclinic.diagnosis.lint.code.reading.signs import factors
 from rlclinic.diagnosis.lint.code.symbolic import agents
 
 SB3_VECTORS = frozenset(

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import words
-from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword, position
+from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, argument, keyword, position
 
 ALGORITHMS = frozenset(
     {"PPO", "A2C", "DQN", "SAC", "TD3", "DDPG", "TQC", "QRDQN", "TRPO", "RecurrentPPO", "MaskablePPO", "ARS", "CrossQ", "HER"}

@@ -9,8 +9,8 @@ from typing import Final
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import words
-from rlclinic.diagnosis.lint.code.script import Script, Spot
+from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
 
 LARGE_EPSILON = 0.3
 _FLOOR = re.compile(r"end|min|final|low")

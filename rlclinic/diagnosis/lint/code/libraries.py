@@ -6,8 +6,9 @@ from typing import Final
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import words, wrappers
-from rlclinic.diagnosis.lint.code.script import Script, Spot, position
+from rlclinic.diagnosis.lint.code import wrappers
+from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, position
 from rlclinic.diagnosis.lint.code.symbolic import agents, formulas
 from rlclinic.diagnosis.lint.code.symbolic.execution import Closure, Items, Record, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import called, execution

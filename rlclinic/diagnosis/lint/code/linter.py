@@ -8,9 +8,9 @@ from typing import Final
 from rlclinic.diagnosis.findings import DiagnosisPart, Evidence, Finding, Remedy, Severity
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.checks import Check
-from rlclinic.diagnosis.lint.code import sources
-from rlclinic.diagnosis.lint.code.script import Script, Spot, position
-from rlclinic.diagnosis.lint.code.sources import Source
+from rlclinic.diagnosis.lint.code.reading import sources
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, position
+from rlclinic.diagnosis.lint.code.reading.sources import Source
 from rlclinic.diagnosis.lint.code.symbolic import semantics
 from rlclinic.errors import UsageError
 

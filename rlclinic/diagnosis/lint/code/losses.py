@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import flow, nets, words
-from rlclinic.diagnosis.lint.code.script import Script, Spot, position
-from rlclinic.diagnosis.lint.code.signs import (
+from rlclinic.diagnosis.lint.code.reading import flow, nets, words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, position
+from rlclinic.diagnosis.lint.code.reading.signs import (
     direction,
     factors,
     is_maximizing,
@@ -17,8 +17,8 @@ from rlclinic.diagnosis.lint.code.signs import (
     terms,
     written_flips,
 )
+from rlclinic.diagnosis.lint.code.reading.words import Meaning
 from rlclinic.diagnosis.lint.code.symbolic import semantics
-from rlclinic.diagnosis.lint.code.words import Meaning
 
 MINIMA, MAXIMA = frozenset({"min", "minimum"}), frozenset({"max", "maximum"})
 REDUCTIONS = frozenset({"mean", "sum", "squeeze", "nanmean"})

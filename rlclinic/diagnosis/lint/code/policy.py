@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import nets, words
-from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword, position
-from rlclinic.diagnosis.lint.code.signs import operand
+from rlclinic.diagnosis.lint.code.reading import nets, words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, argument, keyword, position
+from rlclinic.diagnosis.lint.code.reading.signs import operand
 
 CLIPS = frozenset({"clip", "clamp", "clip_", "clamp_", "hardtanh"})
 STORES = frozenset({"append", "add", "store", "push", "remember", "insert", "extend", "record", "put"})

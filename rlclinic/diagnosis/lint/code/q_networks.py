@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import flow, nets, words
-from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword, position
-from rlclinic.diagnosis.lint.code.signs import factors, terms
+from rlclinic.diagnosis.lint.code.reading import flow, nets, words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, argument, keyword, position
+from rlclinic.diagnosis.lint.code.reading.signs import factors, terms
 from rlclinic.diagnosis.lint.code.targets import bare
 
 BOUNDED = {"ReLU": "no value can be below 0", "Relu": "no value can be below 0", "Softmax": "values add up to 1",

@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import words
-from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, position
+from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, argument, position
 
 STEPS: Final = 1_000.0
 """The length of a loop whose bound is computed elsewhere; what is divided by that bound is a share of it all the same."""

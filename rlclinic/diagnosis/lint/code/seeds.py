@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import words
 from rlclinic.diagnosis.lint.code.episodes import is_gymnasium
-from rlclinic.diagnosis.lint.code.script import Script, Spot, keyword
+from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, keyword
 
 
 @check("COD901", Severity.HIGH, ["towers2024gymnasium"])

@@ -6,10 +6,10 @@ from typing import Literal
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import flow, nets, words
 from rlclinic.diagnosis.lint.code.losses import compared
-from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword
-from rlclinic.diagnosis.lint.code.signs import operand
+from rlclinic.diagnosis.lint.code.reading import flow, nets, words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, argument, keyword
+from rlclinic.diagnosis.lint.code.reading.signs import operand
 
 Form = Literal["column", "flat", "number"]
 """[N, 1], [N], and a single number."""

@@ -8,10 +8,10 @@ from typing import Final
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import words
 from rlclinic.diagnosis.lint.code.policy import CLIPS, STORES
-from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword, position
-from rlclinic.diagnosis.lint.code.signs import operand
+from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, argument, keyword, position
+from rlclinic.diagnosis.lint.code.reading.signs import operand
 from rlclinic.diagnosis.lint.code.wrappers import defined, is_wrapper, own_attribute
 
 _LAST: Final = ("final_obs", "final_observation", "terminal_observation")

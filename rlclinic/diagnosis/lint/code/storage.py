@@ -8,9 +8,9 @@ from typing import Final
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import words
 from rlclinic.diagnosis.lint.code.policy import STORES
-from rlclinic.diagnosis.lint.code.script import Script, Spot, position
+from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, position
 
 
 @check("COD121", Severity.HIGH, ["tambon2023rlmutation"])

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import flow, nets, words
 from rlclinic.diagnosis.lint.code.losses import compared
-from rlclinic.diagnosis.lint.code.script import Script, Spot, position
-from rlclinic.diagnosis.lint.code.signs import factors, terms
+from rlclinic.diagnosis.lint.code.reading import flow, nets, words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, position
+from rlclinic.diagnosis.lint.code.reading.signs import factors, terms
 from rlclinic.diagnosis.lint.code.symbolic import semantics
 
 LEAST_DISCOUNT = 0.8

@@ -6,9 +6,9 @@ from typing import Final
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import flow, words
 from rlclinic.diagnosis.lint.code.episodes import LEGACY_UNPACKED, method, own_returns
-from rlclinic.diagnosis.lint.code.script import Script, Spot, position
+from rlclinic.diagnosis.lint.code.reading import flow, words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, position
 
 FEW_EPISODES: Final = 20
 """Episodes up to which a success rate says little: of 20, an agent that succeeds in 60 % shows 80 % or more once in twenty times."""

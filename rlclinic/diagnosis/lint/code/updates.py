@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import nets, words
 from rlclinic.diagnosis.lint.code.evaluation import models
-from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword, position
+from rlclinic.diagnosis.lint.code.reading import nets, words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, argument, keyword, position
 from rlclinic.diagnosis.lint.code.symbolic import formulas
 from rlclinic.diagnosis.lint.code.vectors import number_of
 

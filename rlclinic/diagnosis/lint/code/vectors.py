@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import words
 from rlclinic.diagnosis.lint.code.evaluation import chain, models
-from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword
-from rlclinic.diagnosis.lint.code.signs import factors
+from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, argument, keyword
+from rlclinic.diagnosis.lint.code.reading.signs import factors
 
 VECTORS = frozenset({"DummyVecEnv", "SubprocVecEnv", "SyncVectorEnv", "AsyncVectorEnv"})
 DEFAULTS = {"PPO": (2048, 64), "A2C": (5, None), "RecurrentPPO": (128, 128), "MaskablePPO": (2048, 64)}

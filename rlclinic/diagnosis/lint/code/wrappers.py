@@ -8,8 +8,8 @@ from typing import Final
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import words
-from rlclinic.diagnosis.lint.code.script import Script, Spot, position
+from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, position
 
 _PUNISHED: Final = frozenset(
     {"distance", "dist", "error", "err", "penalty", "cost", "deviation", "gap", "miss", "tracking_error", "position_error", "control_cost"}

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import vectors, words
-from rlclinic.diagnosis.lint.code.script import Script, Spot
+from rlclinic.diagnosis.lint.code import vectors
+from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import formulas
 from rlclinic.diagnosis.lint.code.symbolic.execution import Closure, Execution, Symbol, Table, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import called, execution

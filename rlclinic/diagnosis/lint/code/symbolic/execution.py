@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from rlclinic.diagnosis.lint.code import words
+from rlclinic.diagnosis.lint.code.reading import words
 
 MOST_STEPS: Final = 30_000
 """Expressions that are evaluated before a script is given up; training scripts of one file need fewer than twenty thousand."""

@@ -9,8 +9,8 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from rlclinic.diagnosis.lint.code import words
-from rlclinic.diagnosis.lint.code.script import Script, position
+from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint.code.reading.script import Script, position
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Table, Value
 
 MOST_PARTS: Final = 600

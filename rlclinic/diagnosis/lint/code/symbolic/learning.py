@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code.script import Script, Spot
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import formulas, sizes
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Items, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import Term, called, execution, gradient, outputs_in, root, terms

@@ -4,8 +4,8 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import words
-from rlclinic.diagnosis.lint.code.script import Script, Spot
+from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import formulas
 from rlclinic.diagnosis.lint.code.symbolic.execution import Items, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import Term, called, execution, outputs_in, terms

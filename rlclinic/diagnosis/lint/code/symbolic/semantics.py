@@ -10,8 +10,9 @@ from builtins import id as builtins_id
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import exploration, libraries, schedules, slips, storage, words, wrappers
-from rlclinic.diagnosis.lint.code.script import Script, Spot
+from rlclinic.diagnosis.lint.code import exploration, libraries, schedules, slips, storage, wrappers
+from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import agents, critics, experience, formulas, learning, policies, returns, sizes, tables, wiring
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import Term, called, execution, flag, gradient, outputs_in, role, root, terms

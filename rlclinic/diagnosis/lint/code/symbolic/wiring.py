@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import signs, words
-from rlclinic.diagnosis.lint.code.script import Script, Spot
+from rlclinic.diagnosis.lint.code.reading import signs, words
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import experience, formulas, learning, sizes
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Items, Symbol, Table, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import called, execution, flag, number, outputs_in, role, terms

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from rlclinic.diagnosis.lint.code import words
+from rlclinic.diagnosis.lint.code.reading import words
 
 OPTIMIZERS: Final = frozenset({"Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "NAdam", "RAdam"})
 

@@ -3,8 +3,8 @@
 import ast
 from collections.abc import Iterator
 
-from rlclinic.diagnosis.lint.code import flow, words
-from rlclinic.diagnosis.lint.code.script import Script, argument, keyword
+from rlclinic.diagnosis.lint.code.reading import flow, words
+from rlclinic.diagnosis.lint.code.reading.script import Script, argument, keyword
 
 CONTAINERS = frozenset({"Sequential", "Linear", "Conv2d", "LSTM", "GRU", "LSTMCell", "GRUCell", "MLP"})
 WRAPPERS = frozenset({"layer_init", "init_", "init_layer", "orthogonal_init", "spectral_norm"})

@@ -8,8 +8,8 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from rlclinic.diagnosis.lint.code import words
-from rlclinic.diagnosis.lint.code.script import Assigned, Function, Script, argument, position
+from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint.code.reading.script import Assigned, Function, Script, argument, position
 
 MOST_PARTS: Final = 400
 """Where following a value stops; ordinary targets and losses have fewer than fifty parts."""

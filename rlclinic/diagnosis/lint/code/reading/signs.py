@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import flow, words
-from rlclinic.diagnosis.lint.code.script import Script, keyword, position
-from rlclinic.diagnosis.lint.code.words import Meaning
+from rlclinic.diagnosis.lint.code.reading import flow, words
+from rlclinic.diagnosis.lint.code.reading.script import Script, keyword, position
+from rlclinic.diagnosis.lint.code.reading.words import Meaning
 
 DEPTH: Final = 6
 _SAME: Final = frozenset(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar, overload
 
-from rlclinic.diagnosis.lint.code.roles import Names
-from rlclinic.diagnosis.lint.code.sources import Source
+from rlclinic.diagnosis.lint.code.reading.roles import Names
+from rlclinic.diagnosis.lint.code.reading.sources import Source
 
 Node = TypeVar("Node", bound=ast.AST)
 Other = TypeVar("Other", bound=ast.AST)

@@ -1,0 +1,1 @@
+"""How a script is read, before anything is checked: files, names, roles, networks, signs, and where values come from."""
