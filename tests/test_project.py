@@ -227,6 +227,11 @@ def test_the_benchmark_page_is_what_the_results_say() -> None:
     assert table.PAGE.read_text() == table.render()
 
 
+def test_every_result_is_on_the_benchmark_page() -> None:
+    measured = {path.stem for path in (ROOT / "benchmarks" / "results").glob("*.json")}
+    assert measured <= table.TITLES.keys(), "figures that nobody would see: give them a title in benchmarks/table.py"
+
+
 @pytest.mark.parametrize("name", generate.PAGES)
 def test_a_reference_page_is_what_the_code_says(name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == generate.PAGES[name](), "Try: python -m docs.generate"
