@@ -173,6 +173,17 @@ def stored_at(script: Script, observation: Symbol) -> ast.AST | None:
     return None
 
 
+def keeps_apart(script: Script) -> bool:
+    """Whether a script also stores the real ends alone, beside those that a time limit makes."""
+    return any(
+        (held := flag(part)) is not None and held.ends == frozenset({"terminated"})
+        for event in execution(script).events
+        if event.name == "store" and event.value is not None
+        for part in shallow(event.value)
+        if isinstance(part, Symbol)
+    )
+
+
 def _handed_over(event: Event, observation: Symbol) -> ast.AST:
     """The call that gave an observation to a memory of the script's own."""
     where = event.node

@@ -243,7 +243,7 @@ def no_noise(script: Script) -> Iterator[Spot]:
         if root(network) is not root(out.args[0])
     }
     learned = {loop for event in run.events if event.name == "backward" for loop in event.loops}
-    kept = _kept_steps(script)
+    kept = kept_steps(script)
     for event in run.events if actors else ():
         if event.name != "env step" or not isinstance(event.value, Symbol) or len(event.value.args) < 2 or not set(event.loops) & learned:
             continue
@@ -270,7 +270,7 @@ _NOISY: Final = frozenset(
 )
 
 
-def _kept_steps(script: Script) -> set[int]:
+def kept_steps(script: Script) -> set[int]:
     """Steps of environments whose rewards are stored or learned from."""
     return {
         id(held.args[0])
@@ -330,7 +330,7 @@ def _direct(value: Value) -> list[Value]:
 def chance_in_evaluation(script: Script) -> Iterator[Spot]:
     """Steps that nothing is learned from, in an environment of their own, with noise or with a draw where a certain action could be had."""
     run = execution(script)
-    kept = _kept_steps(script)
+    kept = kept_steps(script)
     trained_in = {id(event.subject) for event in run.events if event.name == "env step" and id(event.value) in kept}
     for event in run.events if trained_in else ():
         if event.name != "env step" or id(event.subject) in trained_in or not isinstance(event.value, Symbol) or len(event.value.args) < 2:

@@ -10,10 +10,10 @@ from builtins import id as builtins_id
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import exploration, libraries, schedules, slips, storage, wrappers
+from rlclinic.diagnosis.lint.code import exploration, libraries, neglects, schedules, slips, storage, wrappers
 from rlclinic.diagnosis.lint.code.reading import words
 from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
-from rlclinic.diagnosis.lint.code.symbolic import agents, critics, experience, formulas, learning, policies, returns, sizes, tables, wiring
+from rlclinic.diagnosis.lint.code.symbolic import agents, consistency, critics, experience, formulas, learning, policies, returns, sizes, tables, wiring
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import Term, called, execution, flag, gradient, outputs_in, role, root, terms
 
@@ -234,6 +234,12 @@ def _where_joined(script: Script, joined: Symbol, factor: Value) -> ast.AST | No
         for part in formulas.parts(factor, into_networks=False)
         if any(each is joined for each in part.args) and part.op in ("Sub", "Not", "Invert")
     ]
+    begun, ended = getattr(stored, "lineno", 0), getattr(stored, "end_lineno", None) or 0
+    if stored is not None and begun <= getattr(joined.node, "lineno", 0) <= ended:
+        return stored
+    apart = stored is not None and experience.keeps_apart(script)
+    if stored is not None and not apart and decides:
+        return stored
     if masks and stored is not None:
         # Kept for something else, too, such as the cut of a trace: the mask is the place.
         return masks[0].node
@@ -296,7 +302,7 @@ def online_network_in_target(script: Script) -> Iterator[Spot]:
 def _given_by_others(out: Symbol, depth: int = 6) -> Iterator[Symbol]:
     """What other networks answered that a network is asked about, through its own layers."""
     for given in out.args[1:]:
-        for inner in outputs_in(given):
+        for inner in outputs_in(given, stored=False):
             if root(inner.args[0]) is not root(out.args[0]):
                 yield inner
             elif depth > 0:
@@ -1259,7 +1265,9 @@ def _share(value: Value, into: Value) -> float | None:
         if any(source is not None and source is not into for source in sources):
             numbers = [formulas.number(factor) for factor in term.factors]
             known = [number for number in numbers if number is not None]
-            return known[0] if len(known) == 1 and len(term.factors) == 2 else None
+            # Added as they are, on top of the copy's own share.
+            whole = 1.0 if len(term.factors) == 1 else None
+            return known[0] if len(known) == 1 and len(term.factors) == 2 else whole
     return None
 
 
@@ -1657,5 +1665,5 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
 _ROOMS: Final = (
     MEANINGS, agents.MEANINGS, learning.MEANINGS, experience.MEANINGS, policies.MEANINGS, wiring.MEANINGS, wrappers.MEANINGS,
     libraries.MEANINGS, tables.MEANINGS, critics.MEANINGS, returns.MEANINGS, exploration.MEANINGS, storage.MEANINGS,
-    schedules.MEANINGS, slips.MEANINGS,
+    schedules.MEANINGS, slips.MEANINGS, neglects.MEANINGS, consistency.MEANINGS,
 )  # fmt: skip
