@@ -60,7 +60,7 @@ def minibatches_in_order(script: Script) -> Iterator[Spot]:
     ```
     """
     recurrent = script.words & {"LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "hidden_state", "lstm", "gru"}
-    if recurrent or not script.calls("backward", "training_step") and "training_step" not in {each.name for each in script.functions}:
+    if recurrent or (not script.calls("backward", "training_step") and "training_step" not in {each.name for each in script.functions}):
         return
     for call in script.calls("arange"):
         statement = script.statement(call)
@@ -69,7 +69,9 @@ def minibatches_in_order(script: Script) -> Iterator[Spot]:
         loops = [loop for loop in script.loops(call) if isinstance(loop, ast.For)]
         cut = _cuts(script, scope, name) if name else _is_cut(script, call)
         mixed = script.calls(*_SHUFFLING - {"sample"}, within=scope)
-        learns = script.calls("backward", "step", within=scope) or any(isinstance(each, ast.Yield) for each in script.inside(scope, ast.Yield))
+        learns = script.calls("backward", "step", within=scope) or any(
+            isinstance(each, ast.Yield) for each in script.inside(scope, ast.Yield)
+        )
         if cut and not mixed and (learns or loops) and not _is_mixed_elsewhere(script, name):
             yield Spot(
                 statement,
@@ -158,14 +160,20 @@ def frozen_for_good(script: Script) -> Iterator[Spot]:
             frozen.append((node, what))
         else:
             released.add(what)
-    held = " ".join(
-        ast.unparse(given) for name in _OPTIMIZERS for call in script.calls(name) for given in [*call.args[:1], keyword(call, "params")] if given
-    )
+    held = [
+        ast.unparse(given)
+        for name in _OPTIMIZERS
+        for call in script.calls(name)
+        for given in [*call.args[:1], keyword(call, "params")]
+        if given
+    ]
     for node, what in frozen:
         name = what.removesuffix(".parameters()")
-        used = name and any(part in held for part in (name + ".parameters", name + ")", name + ","))
-        if (used or held.strip() == name) and what not in released and not words.TARGET(name.rpartition(".")[2]):
-            yield Spot(node, f"`{name}` is frozen here and never released: its optimizer has nothing to do any more", "requires_grad = True again")
+        used = any(each == name or f"{name}.parameters" in each or f"*{name}" in each for each in held)
+        if name and used and what not in released and not words.TARGET(name.rpartition(".")[2]):
+            yield Spot(
+                node, f"`{name}` is frozen here and never released: its optimizer has nothing to do any more", "requires_grad = True again"
+            )
 
 
 _OPTIMIZERS: Final = ("Adam", "AdamW", "SGD", "RMSprop", "NAdam", "RAdam")
@@ -376,7 +384,11 @@ def overwritten_in_a_walk(script: Script) -> Iterator[Spot]:
         names = {each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)}
         for node in script.inside(loop, ast.Assign):
             target = node.targets[0]
-            if isinstance(target, ast.Name) and target.id in names and names & {each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)}:
+            if (
+                isinstance(target, ast.Name)
+                and target.id in names
+                and names & {each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)}
+            ):
                 later = [each for each in script.inside(loop, ast.Name) if each.id == target.id and each.lineno > node.lineno]
                 if not later:
                     yield Spot(

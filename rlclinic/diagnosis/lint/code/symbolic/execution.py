@@ -1859,7 +1859,9 @@ def _names_of_modules(tree: ast.Module) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
             held.setdefault(_last_name(node.value), set()).add(node.attr)
-    return {name for name, used in held.items() if used & _OF_MODULES and not used & {"zero_grad", "step", "param_groups"} and name != "self"}
+    return {
+        name for name, used in held.items() if used & _OF_MODULES and not used & {"zero_grad", "step", "param_groups"} and name != "self"
+    }
 
 
 def _label(value: Symbol, name: str) -> None:
@@ -1869,7 +1871,9 @@ def _label(value: Symbol, name: str) -> None:
         inner = inner.args[0]
     if isinstance(inner, Symbol) and not inner.label and not isinstance(inner.data, str):
         holder = inner.args[0] if inner.args else None
-        made = isinstance(holder, Symbol) and (holder.op == "out" or str(holder.data).rpartition(".")[2] in ("max", "min", "sort", "topk", "chunk"))
+        made = isinstance(holder, Symbol) and (
+            holder.op == "out" or str(holder.data).rpartition(".")[2] in ("max", "min", "sort", "topk", "chunk")
+        )
         is_part = inner.op in ("item", "element", "column", "read") and not made
         if is_part or (words.REWARD(name) and inner.op in ("Add", "Sub", "Mult", "Div", "phi", "called", "unknown")):
             inner.label = name

@@ -87,12 +87,21 @@ def asked_about_later(script: Script) -> Iterator[Spot]:
                         if any(stored_at(script, each) is not None for each in _looked_at(step)):  # type: ignore[arg-type]
                             # Both are kept: they are swapped where they are stored, or the wrong one is read.
                             places.append(formulas.written(part))
+                            places += _taken_out_at(script, asked)
                         for where in places:
                             yield _spot(
                                 where,
                                 "the observation that is kept with an action is the one that the action led to: the network learns about the past",
                                 "the observation before the step",
                             )
+
+
+def _taken_out_at(script: Script, value: Value) -> list[ast.AST]:
+    """Where a column of a batch gets its name."""
+    run = execution(script)
+    while isinstance(value, Symbol) and value.op not in ("column", "item") and called(value) in formulas.PASSING and value.args:
+        value = value.args[0]
+    return formulas.bound_at(run, value)[:1] if isinstance(value, Symbol) and value.label else []
 
 
 def _renamed(script: Script, observation: Symbol) -> ast.AST | None:
@@ -116,19 +125,23 @@ def chosen_at(script: Script, event: Event) -> list[ast.AST]:
     held: Value = action
     while isinstance(held, Symbol) and not formulas.bound_at(run, held) and called(held) in formulas.PASSING and held.args:
         held = held.args[0]
-    return [*handed[:1], *formulas.bound_at(run, held)[-1:]] or [event.node]
+    chosen = [held]
+    if isinstance(held, Symbol) and held.op == "phi":
+        # A warm-up beside it: the branch that asks a network.
+        chosen = [each for each in held.args[1:] if formulas.outputs_in(each)]
+    return [*handed[:1], *(place for each in chosen for place in formulas.bound_at(run, each)[-1:])] or [event.node]
 
 
 def _questions(part: Symbol) -> Iterator[tuple[Value, Value]]:
     """Pairs of an observation and an action that a value is about."""
     if called(part) in ("gather", "take_along_dim") and len(part.args) > 2:
-        for given in _inputs(part.args[0]):
+        for given in inputs(part.args[0]):
             yield given, part.args[2]
     if part.op in ("item", "read") and len(part.args) > 1 and isinstance(part.args[1], Items):
-        for given in _inputs(part.args[0]):
+        for given in inputs(part.args[0]):
             yield given, part.args[1].items[-1]
     if called(part) == "log_prob" and len(part.args) > 1:
-        for given in _inputs(part.args[0]):
+        for given in inputs(part.args[0]):
             yield given, part.args[1]
     if part.op == "out" and len(part.args) == 3:
         yield part.args[1], part.args[2]
@@ -143,7 +156,7 @@ def _questions(part: Symbol) -> Iterator[tuple[Value, Value]]:
             yield joined.args[0].items[0], joined.args[0].items[1]
 
 
-def _inputs(value: Value) -> list[Value]:
+def inputs(value: Value) -> list[Value]:
     """What networks were asked about, before any layer."""
     asked = [part for part in formulas.parts(value, into_arrays=False) if part.op == "out" and len(part.args) > 1]
     return [
@@ -159,9 +172,9 @@ def _put_into(script: Script, asked: Value, observation: Symbol) -> ast.AST | No
     holders |= {id(each) for part in formulas.parts(asked, False, False) for each in part.args if isinstance(each, Items)}
     for event in reversed(execution(script).events):
         subject = event.subject
-        if event.name == "store" and event.value is not None and id(subject) in holders:
-            if any(part is observation for part in shallow(event.value)):
-                return _handed_over(event, observation)
+        is_held = event.name == "store" and id(subject) in holders
+        if is_held and event.value is not None and any(part is observation for part in shallow(event.value)):
+            return _handed_over(event, observation)
     return None
 
 
@@ -309,7 +322,7 @@ def asked_about_the_same(script: Script) -> Iterator[Spot]:
         if len(steps) != 1 or carried or len([term for term in terms(target.sum) if term.sign < 0]) > 0:
             continue
         for out in [found for factor in target.future.factors for found in asked_here(factor)]:
-            asked = _inputs(out)
+            asked = inputs(out)
             seen = [each for given in asked for each in latest(given)]
             before = [
                 each
@@ -533,7 +546,7 @@ def observation_kept(script: Script) -> Iterator[Spot]:
         assert isinstance(event.value, Symbol)
         if len(events) < 2 or not event.loops:
             continue
-        asked = [each for given in _inputs(event.value.args[1]) for each in latest(given)]
+        asked = [each for given in inputs(event.value.args[1]) for each in latest(given)]
         stepped = [each for each in asked if each.op != "observed" and each.op != "reset"]
         if asked and not stepped and not any(isinstance(loop, ast.For) and _begins_anew(script, loop, event) for loop in event.loops[-1:]):
             for where in (node, *left_as_it_was(script, asked, event)):
@@ -550,7 +563,9 @@ def left_as_it_was(script: Script, observations: list[Symbol], step: Event) -> l
     loop = step.loops[-1]
     held = [statement for each in observations for statement in formulas.bound_at(run, each)]
     again = [each for each in held if _is_within(each, loop) and getattr(each, "lineno", 0) > getattr(step.node, "lineno", 0)]
-    return again or chosen_at(script, step)
+    assert isinstance(step.value, Symbol)
+    asked = [formulas.written(out) for out in formulas.outputs_in(step.value.args[1]) if out.site is not None or out.loops]
+    return again or [*chosen_at(script, step), *(each for each in asked[-1:] if each is not None)]
 
 
 def _is_within(node: ast.AST, loop: ast.AST) -> bool:

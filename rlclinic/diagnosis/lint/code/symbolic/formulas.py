@@ -819,6 +819,10 @@ def _copies(run: Execution) -> list[Copy]:
     for copy, source in run.copies:
         if (isinstance(copy, Record) or copy.op in ("net", "weights")) and id(copy) not in stepped:
             made[id(copy)] = Copy(copy, source)
+        for part in copy.attributes.values() if isinstance(copy, Record) else ():
+            # Its parts are copies, too, whether they are asked or not.
+            if isinstance(part, Record) and part.copy_of is not None and part.kind.is_network() and id(part) not in stepped:
+                made.setdefault(id(part), Copy(part, part.copy_of))
     for event in run.events:
         if event.name == "load" and event.value is not None:
             loaded, target = state_of(event.value), root(event.subject)

@@ -373,7 +373,7 @@ def returns_are_advantages(script: Script) -> Iterator[Spot]:
                         and outputs_in(each.args[1])
                         for each in sums
                     )
-                    whole = [_unnormalized(each) for each in origins]
+                    whole = [unnormalized(each) for each in origins]
                     summed = bool(whole) and all(_is_discounted_error(each) for each in whole)
                     plain = len(sums) == len(origins) and any(id(each) in traces for each in sums)
                     if gradient(answer) and not gradient(goal) and (plain or less or summed):
@@ -384,7 +384,7 @@ def returns_are_advantages(script: Script) -> Iterator[Spot]:
                         )
 
 
-def _unnormalized(value: Value) -> Value:
+def unnormalized(value: Value) -> Value:
     """A value before its mean was subtracted and it was divided by its deviation."""
     while isinstance(value, Symbol) and (value.op in ("Div", "Sub") or called(value) in formulas.PASSING) and value.args:
         is_mean = value.op != "Sub" or any(called(part) == "mean" for part in formulas.parts(value.args[1], False, False))

@@ -13,7 +13,19 @@ from typing import Final
 from rlclinic.diagnosis.lint.code import exploration, libraries, neglects, schedules, slips, storage, wrappers
 from rlclinic.diagnosis.lint.code.reading import words
 from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
-from rlclinic.diagnosis.lint.code.symbolic import agents, consistency, critics, experience, formulas, learning, policies, returns, sizes, tables, wiring
+from rlclinic.diagnosis.lint.code.symbolic import (
+    agents,
+    consistency,
+    critics,
+    experience,
+    formulas,
+    learning,
+    policies,
+    returns,
+    sizes,
+    tables,
+    wiring,
+)
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import Term, called, execution, flag, gradient, outputs_in, role, root, terms
 
@@ -51,6 +63,19 @@ def no_mask(script: Script) -> Iterator[Spot]:
                 for factor in target.future.factors
                 for out in outputs_in(factor)
             )
+            compared = [
+                origin
+                for factor in target.future.factors
+                for part in formulas.parts(factor)
+                if part.op == "Compare" and part.data in ("Is", "IsNot")
+                for origin in formulas.origins(part.args[0])
+            ]
+            for statement in [each for origin in compared[-1:] for each in formulas.bound_at(execution(script), origin)[-2:]]:
+                yield _spot(
+                    statement,
+                    "nothing is kept as None where an episode ended, though that is how the target looks for ends",
+                    "None if terminated",
+                )
             for where in stored or [target.sum]:
                 # Rows of a table that belong to terminal states are never written, and stay at 0.
                 yield Spot(
@@ -210,6 +235,17 @@ def truncation_in_mask(script: Script) -> Iterator[Spot]:
             ]
             kept = [one for origin in formulas.origins(factor) if origin.op == "Mult" for one in formulas.factors(origin)]
             held = flag(factor) or next((one for one in map(flag, [*keys, *kept]) if one is not None), None)
+            for part in formulas.parts(factor, into_networks=True) if held is not None and "truncated" in held.ends else ():
+                decided = flag(part.args[0]) if part.op == "phi" else None
+                empty = part.op == "phi" and any(
+                    isinstance(each, Symbol) and each.op == "const" and each.data is None for each in part.args[1:]
+                )
+                if empty and decided is not None and {"terminated", "truncated"} <= decided.ends:
+                    yield _spot(
+                        part.node,
+                        "at a time limit, too, no next observation is kept: the future there is worth something, and the target says that it is not",
+                        "if terminated",
+                    )
             if held is not None and "truncated" in held.ends:
                 for part in formulas.parts(factor):
                     joined = part.op in ("Or", "BitOr") or called(part) in ("logical_or", "maximum", "bitwise_or")
@@ -280,8 +316,10 @@ def online_network_in_target(script: Script) -> Iterator[Spot]:
     if not sources:
         return
     reached = {id(part) for event in formulas.backwards(run) if event.value is not None for part in formulas.parts(event.value)}
+    learned = {key for event in formulas.backwards(run) if event.value is not None for key in _with_gradient(event.value)}
     for target in formulas.targets(script):
-        if _is_trace(target) or id(target.sum) not in reached or any(gradient(factor) for factor in target.future.factors):
+        flows = any(builtins_id(out) in learned for factor in target.future.factors for out in outputs_in(factor))
+        if _is_trace(target) or id(target.sum) not in reached or flows:
             continue
         answers = [out for factor in target.future.factors for out in outputs_in(factor)]
         fresh = {id(out) for factor in target.future.factors for out in experience.asked_here(factor)}
@@ -453,7 +491,7 @@ def _is_one_number(out: Symbol) -> bool:
 def advantage_turned_round(script: Script) -> Iterator[Spot]:
     """value - target as the weight of a policy gradient."""
     for event, _term, factor in weighted(script):
-        inner = factor
+        inner = learning.unnormalized(factor)
         while isinstance(inner, Symbol) and called(inner) in formulas.PASSING and inner.args:
             inner = inner.args[0]
         held = terms(inner)
@@ -810,6 +848,11 @@ def target_entropy_positive(script: Script) -> Iterator[Spot]:
                 ):
                     where = kept[0].factors[-1]
                     yield _spot(
+                        kept[0].joined,
+                        "the entropy to keep has the sign of one that a policy of continuous actions can hardly reach: the temperature grows without end",
+                        "log_prob + target_entropy, which is -action_dim",
+                    )
+                    yield _spot(
                         where.node,
                         "the entropy to keep is the number of action dimensions, without a minus: a policy of continuous actions can hardly reach it, and the temperature grows without end",
                         "-action_dim",
@@ -1030,11 +1073,13 @@ def returns_left_reversed(script: Script) -> Iterator[Spot]:
         if id(event.subject) not in used and id(event.value) not in held:
             continue
         if any(id(origin) in sums for origin in formulas.origins(event.value)):
-            yield _spot(
-                event.node,
-                "returns are collected from the last step to the first, and never turned round: each step gets that of another one",
-                "returns.insert(0, …), or returns[::-1]",
-            )
+            taken = [call.node for call in run.calls if call.args and call.args[0] is event.subject and called(call) in formulas.PASSING]
+            for where in (event.node, *taken[-1:], *formulas.bound_at(run, event.subject)[1:2]):
+                yield _spot(
+                    where,
+                    "returns are collected from the last step to the first, and never turned round: each step gets that of another one",
+                    "returns.insert(0, …), or returns[::-1]",
+                )
 
 
 def _is_backwards(walked: Value) -> bool:
@@ -1235,11 +1280,17 @@ def polyak_shares(script: Script) -> Iterator[Spot]:
         rarely = any(part.op == "Mod" for guard in event.guards for part in formulas.parts(guard, into_networks=False))
         whole = share == 1 and (rarely or _is_before_learning(run, event))
         if share is not None and 0.5 < share <= 1 and not whole:
-            yield _spot(
-                event.node,
-                f"the slow copy takes {share:g} of the new weights at each update, and keeps {1 - share:.2g} of its own: it is hardly slower than the network",
-                "tau = 0.005 of the new ones",
-            )
+            written = [
+                part.node
+                for part in formulas.parts(event.value, into_networks=False, into_arrays=False)
+                if part.op == "const" and formulas.number(part) == share and part.data != 1
+            ] + [part.node for part in formulas.parts(event.value, False, False) if share == 1 and part.op == "const" and part.data == 1.0]
+            for where in (event.node, *written[:1]):
+                yield _spot(
+                    where,
+                    f"the slow copy takes {share:g} of the new weights at each update, and keeps {1 - share:.2g} of its own: it is hardly slower than the network",
+                    "tau = 0.005 of the new ones",
+                )
 
 
 def copied_off_the_interval(script: Script) -> Iterator[Spot]:
