@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
-from rlclinic.diagnosis.lint.code.symbolic import experience, formulas, learning, policies, sizes, tables
+from rlclinic.diagnosis.lint.code.symbolic import experience, formulas, learning, sizes, tables
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Items, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import called, execution, gradient, outputs_in, root, terms
 
@@ -80,7 +80,7 @@ def _squared(value: Value | None) -> list[tuple[ast.AST | None, Value | None, Va
 
 def warm_up_inverted(script: Script) -> Iterator[Spot]:
     """Random actions from some step on, and the policy's own before it."""
-    kept = policies.kept_steps(script)
+    kept = experience.kept_steps(script)
     seen: set[int] = set()
     for event, test, _, holds, fails in experience.choices(script):
         if id(event.value) not in kept or experience.threshold(test) is not None:
@@ -367,7 +367,7 @@ def old_action_in_future(script: Script) -> Iterator[Spot]:
 
 def one_start_in_training(script: Script) -> Iterator[Spot]:
     """Every episode of training is reset with the same seed."""
-    kept = policies.kept_steps(script)
+    kept = experience.kept_steps(script)
     run = execution(script)
     trained = {id(event.subject) for event in run.events if event.name == "env step" and id(event.value) in kept}
     for event in run.events:

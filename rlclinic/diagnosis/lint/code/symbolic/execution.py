@@ -151,6 +151,9 @@ class Kind:
     def _is_network(self) -> bool:
         return any(name.rpartition(".")[2] in ("Module", "LightningModule", "ScriptModule") for name in self.external())
 
+    def is_callback(self) -> bool:
+        return any(name.rpartition(".")[2] == "Callback" for name in self.external())
+
     def is_trainer(self) -> bool:
         """A module that trains networks which are its parts."""
         return self._is_trainer
@@ -333,9 +336,22 @@ class Execution:
                 if made and any(one.name == "training_step" for one in methods):
                     self._train_as_lightning(made[-1], kind)
                 for one in methods if made else ():
+                    if one not in self._run and kind.is_callback() and self._enter_hook(one, made[-1], kind):
+                        continue
                     if one not in self._run:
                         static = any(isinstance(mark, ast.Name) and mark.id == "staticmethod" for mark in one.decorator_list)
                         self._enter_alone(Closure(one, self._module, None if static else made[-1], kind))
+
+    def _enter_hook(self, hook: ast.FunctionDef, callback: Record, kind: Kind) -> bool:
+        """A hook of a Lightning callback: it is given the trainer and the module that is trained."""
+        modules = [each for each in self.records if any(name.endswith("LightningModule") for name in each.kind.external())]
+        places = hook.args.args
+        if not hook.name.startswith("on_") or len(places) < 3 or not modules:
+            return False
+        given = self._unknown(hook, 1)
+        given[1] = modules[-1]
+        self._enter(Closure(hook, self._module, callback, kind), given, {}, hook)
+        return True
 
     def _train_as_lightning(self, module: Record, kind: Kind) -> None:
         """What a trainer does with a module: its hooks in their order, and steps over the batches that its loader gives."""
@@ -1233,7 +1249,7 @@ class Execution:
                 record.attributes[name] = value
             record.attributes.update(keys)
             if len(self.unpacked) < MOST_NAMED:
-                self.unpacked.append((list(record.attributes.items()), node))
+                self.unpacked.append((list(record.attributes.items()), self._handed_over(args, node)))
             for name in names:
                 if name not in record.attributes:
                     default = self._class_value(kind, name)
@@ -1247,6 +1263,13 @@ class Execution:
             if args:
                 record.attributes["given"] = args[0]
         return record
+
+    def _handed_over(self, args: list[Value], node: ast.AST) -> ast.AST:
+        """The call that gave all of these values to the function which is being followed: memory.push(a, b, c) for Row(*given)."""
+        for call, given, _, _ in self._frames[-1:]:
+            if len(args) > 2 and all(id(each) in given for each in args):
+                return call
+        return node
 
     def _enter(self, closure: Closure, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
         function = closure.node

@@ -588,6 +588,17 @@ def _begins_anew(script: Script, loop: ast.AST, event: Event) -> bool:
 # ── chance ──
 
 
+def kept_steps(script: Script) -> set[int]:
+    """Steps of environments whose rewards are stored or learned from."""
+    return {
+        id(held.args[0])
+        for event in execution(script).events
+        if event.name == "store" and event.value is not None
+        for held in shallow(event.value)
+        if isinstance(held, Symbol) and held.op == "stepped" and held.data[0] == 1
+    }
+
+
 def choices(script: Script) -> Iterator[tuple[Event, Symbol, Value, Value, Value]]:
     """Actions that are chosen by chance: the comparison, its threshold, what is done where it holds, and where it does not."""
     for event in _steps(script):
@@ -629,7 +640,15 @@ def _is_chance(value: Value) -> bool:
 
 
 def is_random_action(value: Value) -> bool:
-    held = list(formulas.parts(value, into_networks=False, into_arrays=False))
+    held = [
+        part
+        for part in formulas.parts(value, into_networks=False, into_arrays=False)
+        if called(part) != "len" and not (part.op == "attribute" and part.data == "shape")
+    ]
+    counted = {
+        id(inner) for part in formulas.parts(value, False, False) if called(part) == "len" for inner in formulas.parts(part, False, False)
+    }
+    held = [part for part in held if id(part) not in counted]
     return any(called(part) in _RANDOM_ACTIONS for part in held) and not any(part.op == "out" for part in held)
 
 
@@ -686,7 +705,10 @@ def worst_action(script: Script) -> Iterator[Spot]:
 
 def chance_never_falls(script: Script) -> Iterator[Spot]:
     events: dict[ast.AST, list[tuple[Symbol, Value]]] = {}
-    for _, test, _, holds, fails in choices(script):
+    kept = kept_steps(script)
+    for event, test, _, holds, fails in choices(script):
+        if kept and id(event.value) not in kept:
+            continue  # an evaluation has a chance of its own
         compared = threshold(test)
         if compared is None:
             continue
@@ -727,8 +749,11 @@ def chance_over_time(script: Script) -> Iterator[Spot]:
         where = node if isinstance(values[-1], Symbol) and values[-1].op == "const" else where
         if isinstance(values[-1], Symbol) and values[-1].op == "carried":
             where = formulas.written(values[-1].args[0]) or where
-        if course[-1] > course[0] + 0.02 and course == sorted(course) and (course[0] < 1 or course[-1] > 1.5):
-            yield _spot(where, f"the chance to explore grows from {course[0]:.2g} to {min(course[-1], 9.99):.2g}", "let it fall to 0.05")
+        rises = course[-1] > course[0] + 0.02 and course == sorted(course) and (course[0] < 1 or course[-1] > 1.5)
+        if len(course) > 3 and max(course) > max(course[0], 1.0) + 0.05:
+            rises = True
+        if rises:
+            yield _spot(where, f"the chance to explore grows from {course[0]:.2g} to {min(max(course), 9.99):.2g}", "let it fall to 0.05")
         elif min(course) >= MOST_CHANCE and course[0] == course[-1] and len(course) > 2:
             yield _spot(
                 where,
@@ -761,7 +786,12 @@ def _course(values: list[Value]) -> list[float] | None:
 
 def _changes(script: Script, test: ast.AST) -> bool:
     """Whether something that a comparison reads is set in more than one place."""
-    read = {node.id if isinstance(node, ast.Name) else node.attr for node in ast.walk(test) if isinstance(node, ast.Name | ast.Attribute)}
+    called_for = {part for node in ast.walk(test) if isinstance(node, ast.Call) for part in ast.walk(node)}
+    read = {
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in ast.walk(test)
+        if isinstance(node, ast.Name | ast.Attribute) and node not in called_for
+    }
     places: dict[str, int] = {}
     idle = [
         range(function.lineno, (function.end_lineno or function.lineno) + 1)

@@ -1038,4 +1038,6 @@ def carried(value: Value, depth: int = 8) -> Symbol | None:
     if isinstance(value, Symbol) and value.op == "phi":
         # Branches within branches share their parts: without a limit this would take longer than anybody waits.
         return next((found for each in value.args[1:] if depth and (found := carried(each, depth - 1)) is not None), None)
+    if called(value) == "where" and isinstance(value, Symbol) and len(value.args) == 3:
+        return next((found for each in value.args[1:] if depth and (found := carried(each, depth - 1)) is not None), None)
     return value if isinstance(value, Symbol) and value.op == "carried" else None

@@ -302,25 +302,29 @@ def steps_for_another_loss(script: Script) -> Iterator[Spot]:
     """An optimizer that steps after a loss which reaches none of its weights."""
     run = execution(script)
     last: Event | None = None
+    since: dict[int, list[Event]] = {}
     for event in run.events if run.complete else ():
         if event.name == "backward":
             last = event
+            for several in since.values():
+                several.append(event)
+        elif event.name == "optimizer zero_grad":
+            since[id(event.subject)] = []
         elif event.name == "optimizer step" and last is not None and last.value is not None and isinstance(event.subject, Symbol):
+            learned = [each for each in since.get(id(event.subject), [last]) if each.value is not None] or [last]
+            since[id(event.subject)] = []
             reached = gradient(last.value)
             held = formulas.parameters(event.subject)
             if not reached or not held or not all(root(each) is not None for each in (*held, *reached)):
                 continue
-            if not any(_belongs(network, own) for network in reached for own in held):
-                before = [each for each in run.events if each.name == "backward" and each.loops == last.loops]
-                if any(
-                    _belongs(network, own) for each in before if each.value is not None for network in gradient(each.value) for own in held
-                ):
-                    continue
-                yield _spot(
-                    _loss_line(last) or event.node,
-                    "the optimizer that steps after this loss holds other weights than those it reaches: they are never changed by it",
-                    "let the gradient reach them",
-                )
+            own = [network for each in learned for network in gradient(each.value)]  # type: ignore[arg-type]
+            if not any(_belongs(network, one) for network in own for one in held):
+                for where in (_loss_line(last) or event.node, *formulas.bound_at(run, event.subject)[-1:]):
+                    yield _spot(
+                        where,
+                        "the optimizer that steps after this loss holds other weights than those it reaches: they are never changed by it",
+                        "let the gradient reach them",
+                    )
             acting = [network for network in reached if not formulas.optimized(run, network) and _acts(script, network)]
             if acting and all(root(each) is not None for each in held):
                 yield _spot(
