@@ -27,9 +27,9 @@ def twins_are_one(script: Script) -> Iterator[Spot]:
     run = execution(script)
     for call in run.calls:
         if called(call) in ("min", "minimum", "fmin") and len(call.args) == 2:
-            answers = [outputs_in(each, stored=False) for each in call.args]
-            if all(len(each) == 1 for each in answers) and _is_asked_the_same(answers[0][0], answers[1][0]):
-                for where in (formulas.written(answers[1][0]), call.node):
+            answers = [_answer(each) for each in call.args]
+            if answers[0] is not None and answers[1] is not None and _is_asked_the_same(answers[0], answers[1]):
+                for where in (formulas.written(answers[1]), call.node):
                     yield _spot(
                         where,
                         "the smaller of a critic's value and the same value again: the second critic is never asked",
@@ -45,6 +45,13 @@ def twins_are_one(script: Script) -> Iterator[Spot]:
                         "the error of the same critic is in the loss twice: the other one is never trained",
                         "the other critic's answer",
                     )
+
+
+def _answer(value: Value) -> Symbol | None:
+    """A network's whole answer, whatever shape it was given; None for a part of one, and for what is computed of it."""
+    while isinstance(value, Symbol) and called(value) in ("squeeze", "view", "flatten", "reshape", "detach", "unsqueeze") and value.args:
+        value = value.args[0]
+    return value if isinstance(value, Symbol) and value.op == "out" else None
 
 
 def _is_asked_the_same(one: Symbol, other: Symbol) -> bool:
@@ -370,8 +377,9 @@ def one_start_in_training(script: Script) -> Iterator[Spot]:
     kept = experience.kept_steps(script)
     run = execution(script)
     trained = {id(event.subject) for event in run.events if event.name == "env step" and id(event.value) in kept}
-    for event in run.events:
-        if event.name != "env reset" or not event.loops or not isinstance(event.value, Symbol) or id(event.subject) not in trained:
+    last = {event.node: event for event in run.events if event.name == "env reset"}
+    for event in last.values():
+        if not event.loops or not isinstance(event.value, Symbol) or id(event.subject) not in trained:
             continue
         seed = event.value.keys.get("seed")
         fixed = isinstance(seed, Symbol) and formulas.is_scalar(seed) and not (seed.op == "const" and seed.data is None)

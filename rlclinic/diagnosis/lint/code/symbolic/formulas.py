@@ -616,12 +616,12 @@ def terms(
         signed, flipped = (-sign, where) if negative % 2 else (sign, flipped)
         sums = [each for each in held if isinstance(each, Symbol) and _bare(each).op in ("Add", "Sub") and not is_scalar(each)]
         scalars = [each for each in held if is_scalar(each)]
-        if len(sums) == 1 and len(scalars) == len(held) - 1:
+        if len(sums) == 1 and len(scalars) == len(held) - 1 and flag(sums[0]) is None:
             inner = terms(sums[0], signed, where, depth - 1, joined, flipped)
             return [one._replace(factors=[*scalars, *one.factors]) for one in inner]
         if len(scalars) == len(held) - 1:
             rest = next(each for each in held if each not in scalars)
-            if isinstance(rest, Symbol) and rest.op == "carried":
+            if isinstance(rest, Symbol) and (rest.op == "carried" or flag(rest) is not None):
                 return [Term(signed, held, where, joined, flipped)]
             inner = terms(rest, signed, where, depth - 1, joined, flipped)
             return [one._replace(factors=[*scalars, *one.factors]) for one in inner]
@@ -924,10 +924,30 @@ def _targets(run: Execution) -> Iterator[Target]:
         if len(held) < 2 or not any(term.sign > 0 and any(is_reward(one) for one in term.factors) for term in held):
             continue
         for term in held:
-            is_future = any(outputs_in(one) for one in term.factors if not is_scalar(one))
-            is_product = len(term.factors) > 1 or chosen_by_flag(term.factors[0]) is not None
+            is_future = any(outputs_in(one) or _is_support(one) for one in term.factors if not is_scalar(one) or _is_support(one))
+            is_product = len(term.factors) > 1 or chosen_by_flag(term.factors[0]) is not None or _is_best_of_next(run, term.factors[0])
             if term.sign > 0 and is_product and is_future and not any(is_reward(one) for one in term.factors):
                 yield Target(each, term, chosen.get(id(each)))
+
+
+def _is_support(value: Value) -> bool:
+    """The atoms of a distribution of returns: linspace(v_min, v_max, n), or what the script calls so."""
+    held = list(parts(value, into_networks=False, into_arrays=False))
+    if any(flag(part) is not None for part in held[:6]):
+        return False
+    return any(
+        called(part) == "linspace" or (part.op == "attribute" and str(part.data) in ("support", "atoms", "z", "zs")) for part in held[:12]
+    )
+
+
+def _is_best_of_next(run: Execution, value: Value) -> bool:
+    """The best value of the next observation, with neither a discount nor a mask."""
+    if not any(called(part) in ("max", "amax") for part in parts(value, into_networks=False, into_arrays=False)):
+        return False
+    slow = {id(copy.network) for copy in copies(run)}
+    return any(
+        id(root(out.args[0])) in slow or any(role(given) == "next_obs" for given in out.args[1:]) for out in outputs_in(value, stored=False)
+    )
 
 
 def _bare_sum(value: Value) -> Value:

@@ -303,6 +303,8 @@ def steps_for_another_loss(script: Script) -> Iterator[Spot]:
     run = execution(script)
     last: Event | None = None
     since: dict[int, list[Event]] = {}
+    if any(event.name in ("set grad", "set _grad") for event in run.events):
+        return  # gradients of one network are handed to another one
     for event in run.events if run.complete else ():
         if event.name == "backward":
             last = event

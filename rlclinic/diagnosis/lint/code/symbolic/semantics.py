@@ -58,11 +58,8 @@ def no_mask(script: Script) -> Iterator[Spot]:
     for target in formulas.targets(script):
         if not _is_trace(target) and not _masked(target):
             stored = [each for factor in target.future.factors for each in _stored_factor(factor)]
-            tables = all(
-                isinstance(out.args[0], Symbol) and out.args[0].op == "array"
-                for factor in target.future.factors
-                for out in outputs_in(factor)
-            )
+            answers = [out for factor in target.future.factors for out in outputs_in(factor)]
+            tables = bool(answers) and all(isinstance(out.args[0], Symbol) and out.args[0].op == "array" for out in answers)
             compared = [
                 origin
                 for factor in target.future.factors
@@ -140,7 +137,8 @@ def mask_inverted(script: Script) -> Iterator[Spot]:
                 if held is not None and held.sign > 0 and "named" not in held.ends and not _is_choice(target):
                     chosen = [each for each in _stored_factor(factor) if flag(each) is not None]
                     own = [factor] if factor is not whole and isinstance(factor, Symbol) else [target.sum]
-                    yield _spot((chosen or own)[0].node, text, "1 - terminated")
+                    for where in ((chosen or own)[0].node, target.sum.node):
+                        yield _spot(where, text, "1 - terminated")
                 taken = formulas.chosen_by_flag(factor) if held is None else None
                 if taken is not None and taken[0].sign > 0 and "named" not in taken[0].ends:
                     yield _spot(formulas.written(taken[1]), text, "0 where terminated")
