@@ -523,9 +523,11 @@ def smoothing_noise_without_bound(script: Script) -> Iterator[Spot]:
         for asked, noise in ((node.left, node.right), (node.right, node.left)):
             call = flow.sources(script, asked)[0].node if isinstance(asked, ast.Name) and flow.sources(script, asked) else asked
             target = isinstance(call, ast.Call) and words.mentions(call.func, words.TARGET) and _POLICY.search(script.dotted(call.func))
-            if target and _is_loud(script, noise):
+            made = script.latest(noise.id, node) if isinstance(noise, ast.Name) else None
+            places = [script.statement(node), *([made.statement] if made is not None else [])]
+            for where in places if target and _is_loud(script, noise) else ():
                 yield Spot(
-                    script.statement(node),
+                    where,
                     f"`{ast.unparse(noise)}` has no bound: the critics are asked about actions far away",
                     "clamp the noise",
                 )

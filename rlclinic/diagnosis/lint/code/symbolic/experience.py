@@ -564,7 +564,8 @@ def left_as_it_was(script: Script, observations: list[Symbol], step: Event) -> l
     held = [statement for each in observations for statement in formulas.bound_at(run, each)]
     again = [each for each in held if _is_within(each, loop) and getattr(each, "lineno", 0) > getattr(step.node, "lineno", 0)]
     assert isinstance(step.value, Symbol)
-    asked = [formulas.written(out) for out in formulas.outputs_in(step.value.args[1]) if out.site is not None or out.loops]
+    given = formulas.parts(step.value.args[1], into_networks=False, into_arrays=False)
+    asked = [formulas.written(out) for out in given if out.op == "out"]
     return again or [*chosen_at(script, step), *(each for each in asked[-1:] if each is not None)]
 
 
@@ -836,18 +837,26 @@ def end_is_overlooked(script: Script) -> Iterator[Spot]:
             ends |= found
             if found and named is None:
                 named = reason.node if isinstance(reason, Symbol) else None
-        if ends == {"truncated"}:
+        places = [named or node, *_renamed_flags(script, reasons)]
+        for where in places if ends == {"truncated"} else ():
             yield _spot(
-                named or node,
+                where,
                 "the episode is left at time limits alone: after a real end the environment is stepped on, and what it returns means nothing",
                 "if terminated or truncated",
             )
-        if ends == {"terminated"} and (isinstance(loop, ast.While) or _is_long(run.walked.get(loop))):
+        for where in places if ends == {"terminated"} and (isinstance(loop, ast.While) or _is_long(run.walked.get(loop))) else ():
             yield _spot(
-                named or node,
+                where,
                 "the episode is left at real ends alone: at a time limit the environment is stepped on, though its episode is over",
                 "if terminated or truncated",
             )
+
+
+def _renamed_flags(script: Script, reasons: list[Value]) -> list[ast.AST]:
+    """done = terminated: where a flag gets the name that a loop asks for."""
+    run = execution(script)
+    held = [part for reason in reasons for part in formulas.parts(reason, into_networks=False, into_arrays=False) if part.op == "stepped"]
+    return [node for node, value in run.aliases if any(value is part for part in held)][:1]
 
 
 def ends_in(value: Value) -> set[str]:

@@ -52,9 +52,9 @@ def _products(value: Value) -> list[Value]:
 def ratio_of_logarithms(script: Script) -> Iterator[Spot]:
     """The ratio upside down, or a difference of logarithms in its place."""
     for _, ratio in clipped_ratios(script):
-        if ratio.op == "Sub" and gradient(ratio):
+        for where in (ratio.node, *formulas.bound_at(execution(script), ratio)[-1:]) if ratio.op == "Sub" and gradient(ratio) else ():
             yield _spot(
-                ratio.node,
+                where,
                 "a difference of log-probabilities stands in the place of the ratio: it is near 0, where the ratio is near 1",
                 "ratio = (log_prob - old_log_prob).exp()",
             )
