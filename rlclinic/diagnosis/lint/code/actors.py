@@ -555,13 +555,16 @@ def twins_are_one(script: Script) -> Iterator[Spot]:
     q1, q2, target1, target2 = nn.Linear(4, 1), nn.Linear(4, 1), nn.Linear(4, 1), nn.Linear(4, 1)
     optimizer = torch.optim.Adam([*q1.parameters(), *q2.parameters()])
     for step in range(1000):
-        x, r, x2 = sample()
+        x, r, x2, terminated = sample()
         with torch.no_grad():
-            y = r + 0.99 * torch.min(target1(x2), target1(x2))
+            y = r + 0.99 * (1 - terminated) * torch.min(target1(x2), target1(x2))
         loss = ((q1(x) - y) ** 2).mean() + ((q2(x) - y) ** 2).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        if step % 100 == 0:
+            target1.load_state_dict(q1.state_dict())
+            target2.load_state_dict(q2.state_dict())
     ```
 
     ## Right
@@ -572,13 +575,16 @@ def twins_are_one(script: Script) -> Iterator[Spot]:
     q1, q2, target1, target2 = nn.Linear(4, 1), nn.Linear(4, 1), nn.Linear(4, 1), nn.Linear(4, 1)
     optimizer = torch.optim.Adam([*q1.parameters(), *q2.parameters()])
     for step in range(1000):
-        x, r, x2 = sample()
+        x, r, x2, terminated = sample()
         with torch.no_grad():
-            y = r + 0.99 * torch.min(target1(x2), target2(x2))
+            y = r + 0.99 * (1 - terminated) * torch.min(target1(x2), target2(x2))
         loss = ((q1(x) - y) ** 2).mean() + ((q2(x) - y) ** 2).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        if step % 100 == 0:
+            target1.load_state_dict(q1.state_dict())
+            target2.load_state_dict(q2.state_dict())
     ```
     """
     yield from ()

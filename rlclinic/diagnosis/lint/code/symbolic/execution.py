@@ -733,6 +733,7 @@ class Execution:
                 holder.items[place] = value
             else:
                 self._append(holder, value)
+                self._event("store", holder, value, node)
         elif isinstance(holder, Symbol):
             source = _array_of(holder)
             if source is not None:
