@@ -1618,7 +1618,7 @@ def _columns(clash: Symbol) -> list[ast.AST]:
     for side in clash.args[:2]:
         found = sizes.shape(side)
         if found and len(found) > 1 and found[-1] in (1, sizes.FEATURES):
-            made += [out.node for out in formulas.origins(side) if out.op == "out" and out.node is not None]
+            made += [out.node for out in outputs_in(side, stored=False) if out.node is not None]
     return made[:2]
 
 
