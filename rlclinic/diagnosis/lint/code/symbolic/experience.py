@@ -837,7 +837,7 @@ def end_is_overlooked(script: Script) -> Iterator[Spot]:
             ends |= found
             if found and named is None:
                 named = reason.node if isinstance(reason, Symbol) else None
-        places = [named or node, *_renamed_flags(script, reasons)]
+        places = [named or node, *(each for each in _renamed_flags(script, reasons) if _is_within(each, loop))]
         for where in places if ends == {"truncated"} else ():
             yield _spot(
                 where,

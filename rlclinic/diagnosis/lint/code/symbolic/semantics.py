@@ -1234,6 +1234,7 @@ def copy_is_the_network(script: Script) -> Iterator[Spot]:
                 part for each in given for part in formulas.parts(each) if part.op == "method" and part.data in ("parameters", "state_dict")
             ]
             is_gradient = any(part.op == "attribute" and part.data == "grad" for part in formulas.parts(event.subject))
+            is_gradient = is_gradient or any(called(part) in ("cat", "concatenate") for each in given for part in formulas.parts(each))
             if into is not None and named and event.loops and not is_gradient and all(root(part.args[0]) is into for part in named):
                 yield _spot(
                     _first_use(script, into) or event.node,
@@ -1286,6 +1287,8 @@ def polyak_shares(script: Script) -> Iterator[Spot]:
             share = _share(given, into)
         elif event.name == "in place add_" and len(event.value.args) > 1:
             share = _share(event.value.args[1], into)
+            if share is None and len(terms(event.value.args[1])) == 1 and len(terms(event.value.args[1])[0].factors) == 1:
+                share = 1.0  # added as they are, on top of the copy's own share
             alpha = formulas.number(event.value.keys.get("alpha"))
             share = alpha if alpha is not None else share
         elif event.name in ("blend", "store"):
@@ -1331,9 +1334,7 @@ def _share(value: Value, into: Value) -> float | None:
         if any(source is not None and source is not into for source in sources):
             numbers = [formulas.number(factor) for factor in term.factors]
             known = [number for number in numbers if number is not None]
-            # Added as they are, on top of the copy's own share.
-            whole = 1.0 if len(term.factors) == 1 else None
-            return known[0] if len(known) == 1 and len(term.factors) == 2 else whole
+            return known[0] if len(known) == 1 and len(term.factors) == 2 else None
     return None
 
 
