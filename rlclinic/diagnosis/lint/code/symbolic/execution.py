@@ -861,8 +861,8 @@ class Execution:
             listed, times = (left, right) if isinstance(left, Items) else (right, left)
             if isinstance(listed, Items) and isinstance(times, Symbol) and isinstance(node.op, ast.Mult) and len(listed.items) == 1:
                 # [None] * capacity: as many places as the number says; what fills them comes later.
-                known = times.data if times.op == "const" and isinstance(times.data, int) and 0 < times.data <= MOST_ITEMS else None
-                return Items(list(listed.items) * (known or 1), node, is_open=known is None)
+                few = times.op == "const" and isinstance(times.data, int) and 0 < times.data <= MOST_ITEMS
+                return Items(list(listed.items) * (times.data if few else 1), node, is_open=not few)
             return self._operation(type(node.op).__name__, (left, right), node)
         if isinstance(node, ast.UnaryOp):
             inner = self._eval(node.operand, scope)

@@ -1248,8 +1248,8 @@ def _first_use(script: Script, network: Symbol | Record) -> ast.AST | None:
     for statement in ast.walk(ast.parse(script.source.text)):
         if isinstance(statement, ast.Assign):
             target, value = statement.targets[0], statement.value
-            names = [each for each in statement.targets if isinstance(each, ast.Name | ast.Attribute)]
-            if len(names) > 1 and isinstance(value, ast.Call) and f"{ast.unparse(names[0])}.parameters" in script.source.text:
+            chained = [ast.unparse(each) for each in statement.targets if isinstance(each, ast.Name | ast.Attribute)]
+            if len(chained) > 1 and isinstance(value, ast.Call) and f"{chained[0]}.parameters" in script.source.text:
                 return statement  # net = slow = build()
             if isinstance(value, ast.DictComp) and isinstance(value.value, ast.Name) and ".items()" in ast.unparse(value):
                 return statement  # {name: net for name, net in nets.items()}
