@@ -69,6 +69,7 @@ PLACES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "sac": ("orbit-1", "patrol-3"),
         "a2c": ("radio-2", "mixer-2"),
     },
+    "sixth": {"ppo": ("catcher-0", "sorter-0", "compass-1", "metro-1")},
 }
 
 
@@ -87,7 +88,7 @@ def places(part: str) -> dict[str, tuple[str, ...]]:
     return {"ppo": tuple(turns[:8]), "dqn": tuple(choices[:3]), "sac": tuple(boxes[:2]), "a2c": (*choices[3:4], *boxes[2:3])}
 
 
-TIMES: Final = {"fit": 1, "held_out": 2, "reserve": 1, "second": 2, "third": 2, "fourth": 3, "fifth": 1}
+TIMES: Final = {"fit": 1, "held_out": 2, "reserve": 1, "second": 2, "third": 2, "fourth": 3, "fifth": 1, "sixth": 1}
 """In how many worlds each fault of PPO is planted."""
 ALGORITHMS: Final = {"fifth": ("ppo",)}
 """Algorithms of a part, where they are not all: what the machine manages in the time."""
