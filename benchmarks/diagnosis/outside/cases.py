@@ -139,4 +139,94 @@ def _faulty() -> list[Case]:
     return cases
 
 
-PARTS: Final = {"first": _sound() + _faulty()}
+# The second look: four other tasks, other usual settings, other magnitudes.
+_SECOND_BASE: Final[dict[str, dict[str, Any]]] = {
+    "ppo": {"learning_rate": 7e-4, "n_steps": 128, "batch_size": 128, "n_epochs": 10, "gamma": 0.98, "ent_coef": 0.0},
+    "a2c": {"learning_rate": 1e-3, "n_steps": 16},
+    "dqn": {"learning_rate": 5e-4, "batch_size": 32, "train_freq": 2, "target_update_interval": 500},
+    "sac": {"learning_rate": 7e-4, "tau": 0.02},
+    "td3": {"learning_rate": 7e-4, "tau": 0.02},
+}
+_SECOND_SETTINGS: Final[dict[str, dict[str, dict[str, Any]]]] = {
+    "lr-high": {"ppo": {"learning_rate": 0.04}, "a2c": {"learning_rate": 0.1}, "dqn": {"learning_rate": 0.1}},
+    "lr-low": {"ppo": {"learning_rate": 3e-6}, "sac": {"learning_rate": 2e-6}},
+    "gamma-low": {"ppo": {"gamma": 0.2}, "dqn": {"gamma": 0.2}},
+    "entropy-high": {"ppo": {"ent_coef": 1.0}},
+    "epochs-many": {"ppo": {"n_epochs": 60, "batch_size": 32}},
+    "clip-tiny": {"ppo": {"clip_range": 0.004}},
+    "buffer-tiny": {"dqn": {"buffer_size": 60}},
+    "starts-late": {"dqn": {"learning_starts": 11_500}},
+    "tau-tiny": {"dqn": {"target_update_interval": 500_000}, "sac": {"tau": 3e-6}},
+    "explore-always": {"dqn": {"exploration_fraction": 1.0, "exploration_final_eps": 0.75}},
+    "updates-few": {"dqn": {"train_freq": 300}},
+    "seeds-equal": {"a2c": {}},
+    "eval-raw": {"ppo": {}},
+    "grad-clip": {"ppo": {"max_grad_norm": 3e-7}},
+    "net-tiny": {"dqn": {"policy_kwargs": {"net_arch": [1]}}},
+    "stopped-early": {"dqn": {}},
+}
+_SECOND_WHERE: Final[dict[str, tuple[tuple[str, float], ...]]] = {
+    "obs-stale": (("juggler-ppo", 1.5), ("glider-ppo", 2.0)),
+    "obs-frozen": (("relay-ppo", 1.0),),
+    "obs-feature-gone": (("juggler-dqn", 1.0), ("relay-ppo", 1.0)),
+    "obs-scale": (("glider-ppo", 0.3), ("brewery-dqn", 2.0)),
+    "obs-noise": (("relay-dqn", 0.7),),
+    "obs-shuffled": (("glider-sac", 1.0),),
+    "act-ignored": (("juggler-dqn", 1.0), ("glider-ppo", 1.0), ("relay-a2c", 1.0)),
+    "act-sometimes": (("relay-ppo", 1.5),),
+    "act-late": (("juggler-ppo", 0.8),),
+    "act-wide": (("glider-sac", 0.5),),
+    "act-narrow": (("glider-ppo", 2.0),),
+    "rew-sign": (("relay-ppo", 1.0), ("juggler-ppo", 1.0), ("brewery-ppo", 1.0), ("glider-td3", 1.0)),
+    "rew-late": (("brewery-ppo", 1.0), ("glider-ppo", 1.0)),
+    "rew-tiny": (("relay-dqn", 2.0), ("glider-sac", 0.5)),
+    "rew-huge": (("brewery-dqn", 0.5), ("juggler-ppo", 1.0)),
+    "rew-shifted": (("relay-ppo", 0.5),),
+    "rew-lost": (("brewery-ppo", 1.0),),
+    "rew-noise": (("glider-ppo", 0.7),),
+    "end-never": (("relay-ppo", 1.0),),
+    "end-limit-short": (("relay-ppo", 1.5),),
+    "lr-high": (("brewery-ppo", 1.0), ("juggler-dqn", 1.0), ("relay-a2c", 1.0)),
+    "lr-low": (("juggler-ppo", 1.0), ("glider-sac", 1.0)),
+    "gamma-low": (("relay-ppo", 1.0), ("juggler-dqn", 1.0)),
+    "entropy-high": (("brewery-ppo", 1.0), ("glider-ppo", 1.0)),
+    "epochs-many": (("relay-ppo", 1.0),),
+    "clip-tiny": (("juggler-ppo", 1.0),),
+    "buffer-tiny": (("relay-dqn", 1.0),),
+    "starts-late": (("juggler-dqn", 1.0),),
+    "tau-tiny": (("relay-dqn", 1.0),),
+    "explore-always": (("juggler-dqn", 1.0),),
+    "updates-few": (("brewery-dqn", 1.0),),
+    "seeds-equal": (("relay-a2c", 1.0),),
+    "eval-raw": (("glider-ppo", 1.0),),
+    "grad-clip": (("relay-ppo", 1.0),),
+    "net-tiny": (("brewery-dqn", 1.0),),
+    "stopped-early": (("relay-dqn", 1.0),),
+}
+
+
+def _second() -> list[Case]:
+    discrete = [(env, algo) for env in ("brewery", "relay", "juggler") for algo in ("ppo", "a2c", "dqn")]
+    cases = [
+        Case(env, algo, settings=_SECOND_BASE[algo], evaluate=env in ("relay", "glider"))
+        for env, algo in [*discrete, *(("glider", algo) for algo in ("ppo", "a2c", "sac", "td3"))]
+    ]
+    for env in ("brewery", "relay", "juggler", "glider"):
+        slow = {**_SECOND_BASE["ppo"], "learning_rate": 1.5e-4, "clip_range": 0.1, "gae_lambda": 0.95}
+        cases.append(Case(env, "ppo", settings=slow, label="slow"))
+    for env in ("relay", "juggler"):
+        cases.append(Case(env, "dqn", settings={**_SECOND_BASE["dqn"], "learning_rate": 1e-4, "exploration_fraction": 0.6}, label="slow"))
+    for env in ("brewery", "glider"):
+        wide = {**_SECOND_BASE["ppo"], "policy_kwargs": {"net_arch": [128, 128]}, "ent_coef": 0.01, "n_steps": 64}
+        cases.append(Case(env, "ppo", settings=wide, label="wide", normalize=True, evaluate=True))
+    for fault, places in _SECOND_WHERE.items():
+        for place, size in places:
+            env, algo = place.split("-")
+            settings = _SECOND_BASE[algo] | ({} if fault in ENV_FAULTS else _SECOND_SETTINGS[fault][algo])
+            steps = {"stopped-early": STEPS[algo] // 8}.get(fault, 0)
+            normalize, evaluate = fault == "eval-raw", fault in ("eval-raw", "act-late", "rew-sign")
+            cases.append(Case(env, algo, fault, settings, fault, size, evaluate, normalize, steps))
+    return cases
+
+
+PARTS: Final = {"first": _sound() + _faulty(), "second": _second()}

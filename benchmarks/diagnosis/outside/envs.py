@@ -226,6 +226,112 @@ class Docking(gym.Env[np.ndarray, Any]):
         return self._obs(), float(reward), bool(docked or lost), False, {"is_success": docked}
 
 
+class Brewery(gym.Env[np.ndarray, Any]):
+    """Beer is ordered (five sizes), comes three days later, and demand swings with the season: stock costs, lost sales cost more."""
+
+    limit: Final = 50
+    essential: Final = (0, 1, 2, 3)
+    observation_space = _box(6)
+    action_space = gym.spaces.Discrete(5)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.stock, self.coming, self.day = float(self.np_random.integers(0, 20)), [2.0, 2.0, 2.0], int(self.np_random.integers(20))
+        return self._obs(), {}
+
+    def _obs(self) -> np.ndarray:
+        season = 2 * np.pi * self.day / 20
+        return np.array([self.stock / 8 - 1, *(np.array(self.coming) / 4 - 0.5), np.sin(season), np.cos(season)], np.float32)
+
+    def step(self, action: Any) -> Step:
+        self.stock += self.coming.pop(0)
+        self.coming.append(2.0 * int(action))
+        self.day += 1
+        wanted = float(self.np_random.poisson(4 + 2.5 * np.sin(2 * np.pi * self.day / 20)))
+        sold = min(self.stock, wanted)
+        self.stock = min(self.stock - sold, 30.0)
+        return self._obs(), float(0.5 * sold - 0.6 * (wanted - sold) - 0.12 * self.stock), False, False, {}
+
+
+class Relay(gym.Env[np.ndarray, Any]):
+    """A courier in a corridor of 9 cells fetches the letter and brings it to a door (success, +5; fetching +1); walking costs."""
+
+    limit: Final = 60
+    essential: Final = (1, 2, 3)
+    observation_space = _box(4)
+    action_space = gym.spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.place, self.letter, self.door = (int(x) for x in self.np_random.integers(0, 9, 3))
+        self.has = False
+        return self._obs(), {}
+
+    def _obs(self) -> np.ndarray:
+        goal = self.door if self.has else self.letter
+        return np.array([self.place / 4 - 1, (goal - self.place) / 4, float(self.has), self.door / 4 - 1], np.float32)
+
+    def step(self, action: Any) -> Step:
+        self.place = int(np.clip(self.place + int(action) - 1, 0, 8))
+        reward, over = -0.1, False
+        if not self.has and self.place == self.letter:
+            self.has, reward = True, 1.0
+        elif self.has and self.place == self.door:
+            reward, over = 5.0, True
+        return self._obs(), reward, over, False, {"is_success": over}
+
+
+class Glider(gym.Env[np.ndarray, Any]):
+    """A glider holds its height by bank and pitch in a thermal whose centre drifts; metres gained are paid, the ground ends the flight."""
+
+    limit: Final = 70
+    essential: Final = (0, 1)
+    observation_space = _box(6)
+    action_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.offset, self.speed = self.np_random.uniform(-1.5, 1.5, 2), self.np_random.normal(0, 0.02, 2)
+        self.height, self.drift = 1.0, self.np_random.uniform(-0.02, 0.02, 2)
+        return self._obs(), {}
+
+    def _obs(self) -> np.ndarray:
+        return np.array([*self.offset, *(self.speed * 8), self.height, self.drift[0] * 30], np.float32)
+
+    def step(self, action: Any) -> Step:
+        bank = np.clip(action, -1, 1)
+        self.speed = 0.85 * self.speed + 0.04 * bank
+        self.offset = np.clip(self.offset + self.speed + self.drift, -3, 3)
+        lift = 0.06 * np.exp(-float((self.offset**2).sum())) - 0.03 - 0.005 * float((bank**2).sum())
+        self.height = min(self.height + float(lift), 2.0)
+        down = self.height <= 0
+        return self._obs(), float(20 * lift + 0.3 - 4 * down), bool(down), False, {}
+
+
+class Juggler(gym.Env[np.ndarray, Any]):
+    """Two plates on sticks lose spin; each step one is spun up (or none). A plate that stops ends the show; time on stage is paid."""
+
+    limit: Final = 150
+    essential: Final = (0, 1)
+    observation_space = _box(4)
+    action_space = gym.spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.spin, self.loss = self.np_random.uniform(0.5, 0.9, 2), self.np_random.uniform(0.05, 0.1, 2)
+        return self._obs(), {}
+
+    def _obs(self) -> np.ndarray:
+        return np.concatenate([self.spin * 2 - 1, self.loss * 20 - 1.5]).astype(np.float32)
+
+    def step(self, action: Any) -> Step:
+        self.spin = self.spin - self.loss * self.np_random.uniform(0.7, 1.3, 2)
+        if int(action):
+            self.spin[int(action) - 1] = min(self.spin[int(action) - 1] + 0.22, 1.1)
+        over = bool((self.spin <= 0).any() or (self.spin > 1).any())
+        return self._obs(), 0.0 if over else 1.0, over, False, {}
+
+
 ENVS: Final[dict[str, Any]] = {
     "ferry": Ferry,
     "irrigation": Irrigation,
@@ -235,4 +341,8 @@ ENVS: Final[dict[str, Any]] = {
     "patrol": Patrol,
     "turret": Turret,
     "docking": Docking,
+    "brewery": Brewery,
+    "relay": Relay,
+    "glider": Glider,
+    "juggler": Juggler,
 }
