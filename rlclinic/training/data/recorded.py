@@ -266,7 +266,8 @@ def check_fit(data: Dataset, env: VecEnv, env_id: str) -> None:
     space, action = data.observation_space, data.action_space
     seen = (space.n,) if space.kind == "discrete" else tuple(np.asarray(data.observations).shape[1:])
     there = f"the data ({data.source or data.env_id or 'recorded'})"
-    if seen != tuple(env.obs_shape):
+    # An environment that flattens its observations does so row by row, as data lies in memory.
+    if seen != tuple(env.obs_shape) and (env.picture is not None or (int(np.prod(seen)),) != tuple(env.obs_shape)):
         raise ConfigError(
             f"{there} has observations of shape {seen}, and {env_id} gives {tuple(env.obs_shape)}.\n"
             "  What is learned from one could not act in the other.\n"

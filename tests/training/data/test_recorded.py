@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium.wrappers import FlattenObservation
 
-from rlclinic.config import load
-from rlclinic.datasets import Space, folder
+from rlclinic.config import Config, DataConfig, load
+from rlclinic.datasets import Episode, Space, folder
 from rlclinic.errors import ConfigError
-from rlclinic.training import envs
+from rlclinic.training import assembly, envs
 from rlclinic.training.data import recorded
+from tests.training.pictures import Bright
 from tests.training.recordings import episodes
 
 
@@ -63,3 +65,28 @@ def test_choices_that_were_changed_on_disk_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "d" / "actions.npy", actions)
     with pytest.raises(ConfigError, match="go from 0 to 7, and CartPole-v1 has the choices 0 to 1"):
         learn_from(stored)
+
+
+PIXELS = {"env": {"id": "Bright", "n_envs": 1, "kwargs": {"size": 12, "cell": 2, "layout": "dict"}}, "algo": {"name": "bc"}}
+
+
+def test_a_picture_with_numbers_beside_it_is_no_vector_to_learn_from() -> None:
+    config = Config.model_validate(PIXELS | {"data": {"path": "somewhere"}})
+    env = envs.make(config.env, [0], 1, factory=Bright)
+    with pytest.raises(ConfigError, match=r"(?s)a picture with numbers beside it; bc here learns from vectors.*FlattenObservation"):
+        assembly.plan_for(config, env)
+
+
+def test_pictures_are_learned_from_where_the_environment_flattens_its_own(tmp_path: Path) -> None:
+    config = Config.model_validate({**PIXELS, "env": {"id": "Bright", "n_envs": 1, "wrappers": [{"id": "FlattenObservation"}]}})
+    env = envs.make(config.env, [0], 1, factory=lambda: FlattenObservation(Bright(12, "hwc", 2)))
+    pictures = np.random.default_rng(0).integers(0, 255, (6, 12, 12, 1), dtype=np.uint8)
+    made = folder.write(
+        tmp_path / "d",
+        [Episode(pictures, np.array([0, 1, 0, 1, 1]), np.zeros(5), True, False)],
+        Space("box", (12, 12, 1)),
+        Space("discrete", n=2),
+    )
+    recorded.check_fit(made, env, "Bright")
+    kept = recorded.load(config.model_copy(update={"data": DataConfig(path=str(tmp_path / "d"))}), env, torch.device("cpu"))
+    assert torch.equal(kept.observations[2], torch.from_numpy(pictures[2].ravel()))
