@@ -162,9 +162,10 @@ def run(args: argparse.Namespace) -> None:
             name = next(iter(waiting))
             typed, environment = waiting.pop(name)
             home = args.work / name.replace(" ", "-")
-            if (home / "ended").exists():
+            if (home / "ended").exists() or is_claimed(home):
                 continue
             home.mkdir(parents=True, exist_ok=True)
+            (home / "claim").write_text(str(os.getpid()))
             jobs[name] = subprocess.Popen(typed, cwd=home, env=environment, stdout=(home / "log").open("wb"), stderr=subprocess.STDOUT)
         elif not going:
             break
@@ -183,6 +184,14 @@ def run(args: argparse.Namespace) -> None:
             job.wait(10)
         except subprocess.TimeoutExpired:
             job.kill()
+
+
+def is_claimed(home: Path) -> bool:
+    """Whether another process that still lives works at a job: several may share the work."""
+    try:
+        return Path(f"/proc/{(home / 'claim').read_text()}").exists()
+    except OSError:
+        return False
 
 
 def curves(work: Path) -> dict[str, Any]:

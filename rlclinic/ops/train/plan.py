@@ -100,7 +100,8 @@ def check_data(configs: Iterable[Config]) -> None:
         path, named = datasets.formats.find(config.data.path), None
         if (path / datasets.folder.ABOUT).exists():  # it stays on disk: opening it costs nothing, and a damaged one need not cost a run
             named = datasets.folder.read(path).env_id
-        if named != config.env.id or config.env.wrappers:
+        env = config.env
+        if named != env.id or env.wrappers or env.kwargs or env.frame_stack > 1 or env.time_in_obs:
             strangers.setdefault((config.env.id, str(path)), config)
     if strangers and (problem := suitability.find_problem(list(strangers.values()))) is not None:
         raise ConfigError(problem[1])
