@@ -185,7 +185,8 @@ def _show(bonus: Bonus, state: dict[str, Tensor], steps: Steps, active: Tensor) 
     weight = None if steps.valid is None else steps.valid.flatten(1)
     stats = normalize.include(_moments(state, "obs_stats"), steps.next_obs.flatten(1, 2), active, weight)
     state |= _name("obs_stats", stats)
-    return {name: normalize.observations(stats, getattr(steps, name).flatten(1, 2), CLIP) for name in ("obs", "next_obs", "following")}
+    seen = {"obs": steps.obs, "next_obs": steps.next_obs, "last": steps.following[:, -1:]}
+    return {name: normalize.observations(stats, obs.flatten(1, 2), CLIP) for name, obs in seen.items()}
 
 
 def _measure(
@@ -209,7 +210,7 @@ def _measure(
     if kind == "episodic_count":
         return in_episode.clamp(min=1.0).rsqrt(), state
     rows = visits[0].numel()
-    learning = (rows, curiosity.steps_for(rows), bonus.config.learning_rate, seed, iteration, 0, active)
+    learning = (curiosity.steps_for(rows), bonus.config.learning_rate, seed, iteration, 0, active)
     if kind == "icm":
         action = curiosity.as_numbers(steps.action, bonus.action).flatten(1, 2)
         error = curiosity.forward_error(nets, state, shown["obs"], action, shown["next_obs"])
@@ -220,20 +221,15 @@ def _measure(
             inverse = curiosity.inverse_loss(nets, weights, now, did, then, bonus.action)
             return (1 - curiosity.INVERSE_SHARE) * forward + curiosity.INVERSE_SHARE * inverse
 
-        names: tuple[str, ...] = ("features", "inverse", "forward")
-    else:
-        error = curiosity.prediction_error(nets, state, shown["next_obs"])
-
-        def loss(weights: State, index: Tensor) -> Tensor:
-            return curiosity.prediction_error(nets, weights, curiosity.take(shown["next_obs"], index)).mean(-1, keepdim=True)
-
-        names = ("predictor",)
+        novelty, state = _scale(bonus, state, error.view_as(visits), active)
+        return novelty, curiosity.learn(nets, state, ("features", "inverse", "forward"), loss, rows, *learning)
+    error, target = curiosity.prediction_error(nets, state, shown["next_obs"])
     novelty = error.view_as(visits)
     if kind == "noveld":
-        before = curiosity.prediction_error(nets, state, shown["obs"]).view_as(visits)
+        before = curiosity.prediction_error(nets, state, shown["obs"])[0].view_as(visits)
         novelty = (novelty - NOVELD_SHARE * before).clamp(min=0.0) * (in_episode == 1)
     novelty, state = _scale(bonus, state, novelty, active)
-    return novelty, curiosity.learn(nets, state, names, loss, *learning)
+    return novelty, curiosity.learn_targets(nets, state, "predictor", shown["next_obs"], target, *learning)
 
 
 def _scale(bonus: Bonus, state: dict[str, Tensor], novelty: Tensor, active: Tensor | None) -> tuple[Tensor, dict[str, Tensor]]:
@@ -271,29 +267,25 @@ def _estimate_advantages(
     never = torch.zeros_like(steps.terminated)
     terminated, truncated = (steps.terminated, steps.truncated) if episodic else (never, never)
     gamma, gae_lambda = torch.full_like(state["found"], bonus.config.gamma), torch.full_like(state["found"], GAE_LAMBDA)
-    # Beyond an end, what is new goes on in the next episode: its first observation has the value.
-    after = "next_obs" if episodic else "following"
+    # Beyond an end, what is new goes on in the next episode: its first observation has the value. It is what the next step acted on:
+    # only those after the last step are not among them yet.
     if bonus.table_values:
         buckets, (table, average) = bonus.cells.buckets, (state["values"], state["average_value"])
         at = _acted_on(bonus, steps, cell)
-        # What follows a step is what the next one acted on: only the last are not among those yet.
         led_to = cell if episodic else torch.cat([at[:, 1:], bonus.cells.number(steps.following[:, -1:], buckets)], 1)
         value, next_value = counts.value(table, average, at), counts.value(table, average, led_to)
         advantage, target = returns.gae(novelty, value, next_value, terminated, truncated, gamma, gae_lambda)
         state["values"], state["average_value"] = counts.learn_values(table, average, at, target, steps.valid, active)
         return advantage, state
     value = curiosity.outputs(bonus.nets, state, "critic", shown["obs"]).view_as(novelty)
-    next_value = curiosity.outputs(bonus.nets, state, "critic", shown[after]).view_as(novelty)
+    if episodic:
+        next_value = curiosity.outputs(bonus.nets, state, "critic", shown["next_obs"]).view_as(novelty)
+    else:
+        last = curiosity.outputs(bonus.nets, state, "critic", shown["last"]).view_as(novelty[:, -1:])
+        next_value = torch.cat([value[:, 1:], last], 1)
     advantage, target = returns.gae(novelty, value, next_value, terminated, truncated, gamma, gae_lambda)
-    wanted = target.flatten(1)
-
-    def loss(weights: State, index: Tensor) -> Tensor:
-        value = curiosity.outputs(bonus.nets, weights, "critic", curiosity.take(shown["obs"], index)).squeeze(-1)
-        return 0.5 * (value - wanted.gather(1, index)).square().mean(-1, keepdim=True)
-
-    rows = wanted.shape[1]
-    args = (rows, 4 * curiosity.steps_for(rows), bonus.config.learning_rate, seed, iteration, 1, active)
-    return advantage, curiosity.learn(bonus.nets, state, ("critic",), loss, *args)
+    learning = (4 * curiosity.steps_for(novelty[0].numel()), bonus.config.learning_rate, seed, iteration, 1, active)
+    return advantage, curiosity.learn_targets(bonus.nets, state, "critic", shown["obs"], target.flatten(1).unsqueeze(-1), *learning)
 
 
 def _acted_on(bonus: Bonus, steps: Steps, cell: Tensor) -> Tensor:

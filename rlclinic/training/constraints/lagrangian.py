@@ -127,14 +127,8 @@ def weigh(
     trace = torch.ones_like(hp.gamma) if gae_lambda is None else gae_lambda
     advantage, target = returns.gae(cost, value, next_value, steps.terminated, steps.truncated, hp.gamma, trace)
     wanted = target.flatten(1)
-
-    def loss(weights: State, index: Tensor) -> Tensor:
-        value = curiosity.outputs(constraint.nets, weights, "critic", curiosity.take(shown, index)).squeeze(-1)
-        return 0.5 * (value - wanted.gather(1, index)).square().mean(-1, keepdim=True)
-
-    rows = wanted.shape[1]
-    settings = (rows, 4 * curiosity.steps_for(rows), LEARNING_RATE, seed, iteration, 2, active)
-    state = curiosity.learn(constraint.nets, state, ("critic",), loss, *settings)
+    settings = (4 * curiosity.steps_for(wanted.shape[1]), LEARNING_RATE, seed, iteration, 2, active)
+    state = curiosity.learn_targets(constraint.nets, state, "critic", shown, wanted.unsqueeze(-1), *settings)
     spread = wanted.var(1)
     readings = {
         "train/cost/return": state["last"].squeeze(1),

@@ -144,15 +144,40 @@ def test_what_is_met_again_and_again_becomes_old_to_a_network() -> None:
     nets = curiosity.build("rnd", 6, ActionSpec("discrete", (2,)))
     state = curiosity.fresh(nets, [0, 1], torch.device("cpu"))
     seen, other = (torch.randn(2, 64, 6, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
-    before = curiosity.prediction_error(nets, state, seen).mean()
+    before, target = curiosity.prediction_error(nets, state, seen)
+    seed = torch.tensor([0, 1]).view(-1, 1, 1)
+    after = curiosity.learn_targets(nets, state, "predictor", seen, target, 150, 1e-3, seed, 0, 0, None)
+    known, unknown = (curiosity.prediction_error(nets, after, obs)[0].mean() for obs in (seen, other))
+    assert known < 0.2 * before.mean()
+    assert unknown > 2 * known
+    assert torch.equal(after["target"], state["target"])
+
+
+@pytest.mark.parametrize("active", [None, torch.tensor([[True], [False]])])
+def test_a_network_that_learns_targets_without_a_graph_learns_what_autograd_would(active: torch.Tensor | None) -> None:
+    nets = curiosity.build("rnd", 6, ActionSpec("discrete", (2,)))
+    state = curiosity.fresh(nets, [0, 1], torch.device("cpu"))
+    random = torch.Generator().manual_seed(0)
+    inputs, targets = torch.randn(2, 300, 6, generator=random), torch.randn(2, 300, curiosity.FEATURES, generator=random)
 
     def loss(weights: Any, index: torch.Tensor) -> torch.Tensor:
-        return curiosity.prediction_error(nets, weights, curiosity.take(seen, index)).mean(-1, keepdim=True)
+        wrong = curiosity.outputs(nets, weights, "predictor", curiosity.take(inputs, index)) - curiosity.take(targets, index)
+        return 0.5 * wrong.square().sum(-1).mean(-1, keepdim=True)
 
-    after = curiosity.learn(nets, state, ("predictor",), loss, 64, 150, 1e-3, torch.tensor([0, 1]).view(-1, 1, 1), 0, 0, None)
-    assert curiosity.prediction_error(nets, after, seen).mean() < 0.2 * before
-    assert curiosity.prediction_error(nets, after, other).mean() > 2 * curiosity.prediction_error(nets, after, seen).mean()
-    assert torch.equal(after["target"], state["target"])
+    settings = (5, 1e-3, torch.tensor([3, 9]).view(-1, 1, 1), 7, 1, active)
+    by_hand = curiosity.learn_targets(nets, state, "predictor", inputs, targets, *settings)
+    by_autograd = curiosity.learn(nets, state, ("predictor",), loss, 300, *settings)
+    assert by_hand.keys() == by_autograd.keys()
+    for name, wanted in by_autograd.items():
+        torch.testing.assert_close(by_hand[name], wanted, rtol=1e-4, atol=1e-6)
+    assert not torch.equal(by_hand["predictor"][0], state["predictor"][0])
+    assert torch.equal(by_hand["predictor"][1], state["predictor"][1]) == (active is not None)
+
+
+def test_the_cells_of_unbounded_components_are_those_of_asinh_however_far_away() -> None:
+    obs = torch.tensor([0.0, -0.0, 0.1, -0.1, 3.0, -250.0, 1e6, -1e17, 1e30, -1e30, torch.inf])
+    torch.testing.assert_close(counts._spread(obs)[:8], torch.asinh(obs)[:8], rtol=1e-5, atol=1e-7)
+    assert counts._spread(obs)[8:].isfinite().all()
 
 
 def test_the_bonus_own_critic_looks_beyond_ends_unless_it_is_episodic() -> None:

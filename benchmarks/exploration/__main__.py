@@ -1,12 +1,10 @@
-"""Exploration, many runs at once: deep seas, sparse tasks with a bonus and without, what a bonus costs where none is needed, and whether
-`explore` tells one from the other.
+"""Exploration, many runs at once: deep seas, sparse tasks with a bonus and without, and what a bonus costs where none is needed.
 
 python -m benchmarks.exploration --processes 16 --seconds 270
 
-Every job is one process with a few seeds; jobs are begun in the order of the list, and what has not ended in time is left out of the
-results, which say how many seeds they are of. The runs that `explore` is judged by are of other sizes and faults than those that its
-thresholds were chosen by: a run has an exploration problem where the task is out of reach of chance (unsolved, in a sea or a valley that a
-bonus solves), and none where it is solved or was made to fail by something else after success had been met.
+Every job is one process with a few seeds; jobs are begun in the order of the list. What has ended is kept in build/, so that the command can
+be given again until everything is there (`--again` forgets it); rows say how many seeds they are of. Whether `explore` tells one run from
+another is measured by `python -m benchmarks.exploration.assessment`.
 """
 
 # ruff: noqa: E501 — rows of a table
@@ -19,25 +17,22 @@ from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
-from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
 from benchmarks import provenance
 from rlclinic.config import load
-from rlclinic.diagnosis import exploration
-from rlclinic.runs import history
 from rlclinic.runs.store import Store
 
 COMMAND: Final = "python -m benchmarks.exploration --processes 16"
 FOLDER: Final = provenance.SCRATCH / "exploration"
-Label = Literal["bottleneck", "not"]
+KEPT: Final = provenance.SCRATCH / "exploration.jsonl"
 
 
 @dataclass(frozen=True)
 class Job:
-    """Seeds of one config; `label` for runs that `explore` is judged by."""
+    """Seeds of one config."""
 
     row: str
     arm: str
@@ -45,7 +40,6 @@ class Job:
     budget: int
     seeds: tuple[int, ...]
     settings: tuple[str, ...] = ()
-    label: Label | None = None
 
 
 def _seeds(count: int, each: int = 1) -> list[tuple[int, ...]]:
@@ -56,7 +50,7 @@ def list_jobs() -> list[Job]:
     """The most important first."""
     jobs = []
     sea = ("env.kwargs={size: 20}", "run.eval_every_env_steps=2000")
-    jobs += [Job("DeepSea-20", "bootstrapped DQN", "DeepSea-v0:bootstrapped_dqn", 200_000, seeds, sea) for seeds in _seeds(5, 5)]
+    jobs += [Job("DeepSea-20", "PPO with counts", "DeepSea-v0:ppo_count", 200_000, seeds, sea) for seeds in _seeds(5, 5)]
     # Nothing is left to chance in a table's run: other seeds are other seas. None of these was looked at before.
     for mapping in range(200, 205):
         table = (f"env.kwargs={{size: 30, mapping_seed: {mapping}}}", "algo.train_freq=30", "run.eval_every_env_steps=300")
@@ -89,47 +83,26 @@ def list_jobs() -> list[Job]:
     forced: dict[str, tuple[str, ...]] = {"plain": (), "count": ("bonus.kind=count",), "rnd": ("bonus.kind=rnd",)}
     for ref, (budget, extra) in harm.items():
         for arm, settings in forced.items():
-            jobs.append(Job(f"harm {ref}", arm, ref, budget, tuple(range(5)), (*extra, *settings)))
-    for size in (12, 15):
-        jobs += [
-            Job("explore", f"sea {size}", "DeepSea-v0:ppo", 40_000, seeds, (f"env.kwargs={{size: {size}}}",), "bottleneck")
-            for seeds in _seeds(40, 20)
-        ]
-    jobs += [Job("explore", "valley", "SparseMountainCar-v0:ppo", 40_000, seeds, (), "bottleneck") for seeds in _seeds(40, 20)]
-    others: tuple[tuple[str, str, int, tuple[str, ...]], ...] = (
-        ("CartPole, rate 0.1", "CartPole-v1:ppo", 30_000, ("algo.learning_rate=0.1",)),
-        ("CartPole", "CartPole-v1:ppo", 30_000, ()),
-        ("lake, rate 0.3", "FrozenLake-v1:ppo_deterministic", 30_000, ("algo.learning_rate=0.3",)),
-        ("lake", "FrozenLake-v1:ppo_deterministic", 60_000, ()),
-        ("maze 5, one step ahead", "Maze-v0:ppo", 40_000, ("env.kwargs={size: 5, difficulty: 0}", "algo.gamma=0.3")),
-        ("Pendulum, no learning", "Pendulum-v1:ppo", 30_000, ("algo.learning_rate=1e-7",)),
-        ("Acrobot", "Acrobot-v1:ppo", 60_000, ()),
-    )
-    for arm, ref, budget, extra in others:
-        jobs += [Job("explore", arm, ref, budget, tuple(range(20)), extra, "not")]
+            jobs.append(Job(f"harm {ref}", arm, ref, budget, tuple(range(8)), (*extra, *settings)))
+    jobs += [Job("DeepSea-20", "bootstrapped DQN", "DeepSea-v0:bootstrapped_dqn", 200_000, seeds, sea) for seeds in _seeds(5, 5)]
     return jobs
 
 
 def work(numbered: tuple[int, Job]) -> list[dict[str, Any]]:
-    """Train the seeds of a job; by seed, when it was solved and what `explore` says of it alone."""
+    """Train the seeds of a job; by seed, when it was solved."""
     from rlclinic.training.__main__ import train_runs
 
     number, job = numbered
     folder = FOLDER / str(number)
     shutil.rmtree(folder, ignore_errors=True)
-    config = load(
-        job.ref, [*job.settings, f"run.max_env_steps={job.budget}", f"run.stop_at_threshold={'false' if job.label else 'true'}"]
-    ).config
+    config = load(job.ref, [*job.settings, f"run.max_env_steps={job.budget}", "run.stop_at_threshold=true"]).config
     runs = list(Store(folder).create_group([config.model_copy(update={"seed": seed}) for seed in job.seeds]).runs)
     started = time.process_time()
     train_runs(runs)
-    found = []
-    for run, seed in zip(runs, job.seeds, strict=True):
-        said = exploration.assess([history.of_run(run)])
-        at = run.status.threshold_reached_at
-        found.append({**asdict(job), "seed": seed, "solved_at": at, "said": said.verdict, "seconds": time.process_time() - started})
+    seconds = time.process_time() - started
+    solved = [run.status.threshold_reached_at for run in runs]
     shutil.rmtree(folder, ignore_errors=True)
-    return found
+    return [{**asdict(job), "seed": seed, "solved_at": at, "seconds": seconds} for seed, at in zip(job.seeds, solved, strict=True)]
 
 
 def summarize(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -168,7 +141,7 @@ def summarize(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
                     "stretch": 360,
                 }
             )
-        elif row not in ("explore",) and not row.startswith("harm"):
+        elif not row.startswith("harm"):
             rows.append(
                 {
                     "what": f"{row}, {arm}: seeds of {len(of)} at 90 % success in {of[0]['budget']:,} env steps",
@@ -198,34 +171,6 @@ def summarize(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
                     "note": json.dumps({name: round(value, 2) for name, value in ratios.items()}),
                 }
             )
-    judged = [run for run in runs if run["label"]]
-    # In a sea or a valley that this seed has crossed by itself, exploration was no problem.
-    hard = [run for run in judged if run["label"] == "bottleneck" and run["solved_at"] is None]
-    said = [run for run in judged if run["said"] == "BOTTLENECK"]
-    right = [run for run in said if run["label"] == "bottleneck" and run["solved_at"] is None]
-    if judged:
-        rows.append(
-            {
-                "what": f"explore on {len(judged)} runs of other tasks: precision of BOTTLENECK",
-                "unit": "%",
-                "value": round(100 * len(right) / max(len(said), 1), 1),
-                "better": "higher",
-                "bar": 95,
-                "stretch": 99,
-                "note": f"{len(said)} said",
-            }
-        )
-        rows.append(
-            {
-                "what": f"explore on {len(judged)} runs of other tasks: recall of BOTTLENECK",
-                "unit": "%",
-                "value": round(100 * len(right) / max(len(hard), 1), 1),
-                "better": "higher",
-                "bar": 85,
-                "stretch": 95,
-                "note": f"of {len(hard)}",
-            }
-        )
     return rows
 
 
@@ -235,15 +180,20 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--only", default="", help="jobs whose row begins so")
-    parser.add_argument("--out", type=Path, help="also write every run here, a JSON line each")
+    parser.add_argument("--again", action="store_true", help="forget what is kept of earlier calls")
     args = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     jobs = [(number, job) for number, job in enumerate(list_jobs()) if job.row.startswith(args.only)]
     if args.quick:
-        jobs = [(number, Job(job.row, job.arm, job.ref, 2_500, job.seeds[:1], job.settings, job.label)) for number, job in jobs[::9]]
-    runs: list[dict[str, Any]] = []
+        jobs = [(number, Job(job.row, job.arm, job.ref, 2_500, job.seeds[:1], job.settings)) for number, job in jobs[::9]]
+    kept = KEPT.with_suffix(".quick.jsonl") if args.quick else KEPT
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    if args.again or args.quick:
+        kept.unlink(missing_ok=True)
+    runs: list[dict[str, Any]] = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    done = {json.dumps({name: run[name] for name in asdict(jobs[0][1])}) for run in runs}
     pool = ProcessPoolExecutor(args.processes, get_context("spawn"))
-    waiting = {pool.submit(work, job): job for job in jobs}
+    waiting = {pool.submit(work, job): job for job in jobs if json.dumps(asdict(job[1])) not in done}
     until = time.monotonic() + args.seconds
     while waiting and time.monotonic() < until:
         ended, _ = wait(waiting, timeout=max(0.0, until - time.monotonic()), return_when="FIRST_COMPLETED")
@@ -253,18 +203,16 @@ def main() -> None:
             if error is not None:
                 print(f"FAILED {job.row} {job.arm}: {type(error).__name__}: {error}", flush=True)
                 continue
-            runs += future.result()
-            done = runs[-1]
-            print(
-                f"{job.row} | {job.arm} | seeds {job.seeds} | solved at {[run['solved_at'] for run in runs[-len(job.seeds) :]]} | {done['said']} | {done['seconds']:.0f} s",
-                flush=True,
-            )
-            if args.out:
-                args.out.write_text("".join(json.dumps(run) + "\n" for run in runs))
-    for row in summarize(runs):
+            found = future.result()
+            runs += found
+            with kept.open("a") as file:
+                file.write("".join(json.dumps(run) + "\n" for run in found))
+            print(f"{job.row} | {job.arm} | solved at {[run['solved_at'] for run in found]} | {found[0]['seconds']:.0f} s", flush=True)
+    rows = summarize([run for run in runs if run["row"].startswith(args.only)])
+    for row in rows:
         print(json.dumps(row), flush=True)
     print(f"{len(waiting)} jobs did not end in time")
-    print(provenance.write("exploration", summarize(runs), provenance.provenance(COMMAND), args.quick), flush=True)
+    print(provenance.write("exploration", rows, provenance.provenance(COMMAND), args.quick), flush=True)
     for process in list((pool._processes or {}).values()):
         process.kill()  # what still trains has nowhere to go, and would keep the output open
     os._exit(0)
