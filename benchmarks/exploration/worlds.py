@@ -242,6 +242,7 @@ class Case:
 
 
 SUCCESS: Final = {"success": 0.9}
+IDLE: Final = {"learning_rate": 1e-8}
 CASES: Final = (
     Case("lock of 10", "bottleneck", Lock, {}, SUCCESS),
     Case("lock of 8 with 6 choices, nothing is required", "bottleneck", Lock, {"digits": 8, "choices": 6}),
@@ -256,18 +257,18 @@ CASES: Final = (
     Case("three errands", "bottleneck", Errands, {"size": 9}, SUCCESS),
     Case("two errands in a yard of 12", "bottleneck", Errands, {"size": 12, "errands": 2}, SUCCESS),
     Case("field of 4", "not", Field, {"size": 4}, SUCCESS),
-    Case("field of 4 that is not learned", "not", Field, {"size": 4}, SUCCESS, {"learning_rate": 1e-8}),
+    Case("field of 4 that is not learned", "not", Field, {"size": 4}, SUCCESS, IDLE),
     Case("field of 4 in steps that are too large", "not", Field, {"size": 4}, SUCCESS, {"learning_rate": 0.3}),
     Case("field of 4, unseen", "not", Field, {"size": 4, "limit": 12, "blind": True}, SUCCESS),
     Case("field of 5, the goal costs", "not", Field, {"size": 5, "paid": "wrong sign"}, SUCCESS),
     Case("field of 5, nothing is paid", "not", Field, {"size": 5, "paid": "never"}, SUCCESS),
     Case("field of 5 that slips nearly always", "not", Field, {"size": 5, "limit": 30, "slip": 0.95}, SUCCESS),
     Case("field of 14, every step of the way is paid", "not", Field, {"size": 14, "paid": "progress"}, SUCCESS),
-    Case("the same, not learned", "not", Field, {"size": 9, "paid": "progress", "flagged": False}, {"threshold": 2}, {"learning_rate": 1e-8}),
+    Case("the same, not learned", "not", Field, {"size": 14, "paid": "progress", "flagged": False}, {"threshold": 1.5}, IDLE),
     Case("lock of 3", "not", Lock, {"digits": 3}, SUCCESS),
     Case("corridor of 8, one step ahead", "not", Corridor, {"length": 8}, SUCCESS, {"gamma": 0.1, "gae_lambda": 0.0}),
     Case("catching", "not", Catch, {"flagged": False}, {"threshold": 9.0}),
-    Case("catching, not learned, nothing is required", "not", Catch, {"flagged": False}, {}, {"learning_rate": 1e-8}),
+    Case("catching, not learned, nothing is required", "not", Catch, {"flagged": False}, {}, IDLE),
     Case("catching with other buttons every time", "not", Catch, {"flagged": False, "shuffled": True}, {"threshold": 9.0}),
     Case("wind, nearness is paid", "not", Wind, {"dense": True, "flagged": False}, {"threshold": 0.0}),
 )  # fmt: skip
