@@ -2,7 +2,7 @@
 
 python -m benchmarks.exploration --processes 16 --seconds 270
 
-Every job is one process with a few seeds; jobs are begun in the order of the list. What has ended is kept in build/, so that the command can
+Every job is one process with a few seeds; jobs are begun in the order of the list. What has ended is kept in build/, so the command can
 be given again until everything is there (`--again` forgets it); rows say how many seeds they are of. Whether `explore` tells one run from
 another is measured by `python -m benchmarks.exploration.assessment`.
 """

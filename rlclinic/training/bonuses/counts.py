@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.training import rng
+from rlclinic.training.bonuses.sight import Sight
 from rlclinic.training.envs.base import VecEnv
 
 EPISODE_BUCKETS = 4_096
@@ -58,13 +59,12 @@ def _spread(obs: Tensor) -> Tensor:
     return torch.log(size + torch.sqrt(size * size + 1)).copysign_(obs)
 
 
-def cells_of(env: VecEnv, cells: int, buckets: int) -> Cells:
-    """How the observations of an environment are counted."""
+def cells_of(env: VecEnv, sight: Sight, cells: int, buckets: int) -> Cells:
+    """How what is seen of an environment is counted."""
     first = env.reset()
     one_hot = first.dim() == 3 and bool((first.sum(-1) == 1).all()) and bool((first.amax(-1) == 1).all()) and first.shape[-1] > 1
-    size = env.obs_shape[0]
-    low, high = (np.broadcast_to(bound, (size,)).astype(np.float32) for bound in (env.obs_low, env.obs_high))
-    return Cells(one_hot, low, high, cells, size if one_hot else buckets)
+    one_hot = one_hot and sight.picture is None
+    return Cells(one_hot, sight.low, sight.high, cells, sight.size if one_hot else buckets)
 
 
 def count(table: Tensor, cell: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:

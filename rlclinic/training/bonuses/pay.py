@@ -7,16 +7,15 @@ in each environment for itself: an average over environments would mix those tha
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from rlclinic.actions import Change
 from rlclinic.config import BonusConfig
-from rlclinic.errors import ConfigError
-from rlclinic.training.bonuses import counts, curiosity
+from rlclinic.training.bonuses import counts, curiosity, sight
 from rlclinic.training.bonuses.counts import Cells
+from rlclinic.training.bonuses.sight import Sight, Steps
 from rlclinic.training.envs.base import ActionSpec, VecEnv
 from rlclinic.training.maths import normalize, returns
 from rlclinic.training.maths.normalize import Moments
@@ -33,31 +32,6 @@ COLUMNS = tuple(f"train/bonus/{name}" for name in ("return", "share", "half_life
 State = Mapping[str, Tensor]
 
 
-class Steps(Protocol):
-    """Steps of a rollout or of a cycle with a replay, [M, T, N, ...]."""
-
-    @property
-    def obs(self) -> Tensor: ...
-    @property
-    def next_obs(self) -> Tensor: ...
-    @property
-    def following(self) -> Tensor: ...
-    @property
-    def action(self) -> Tensor: ...
-    @property
-    def reward(self) -> Tensor: ...
-    @property
-    def terminated(self) -> Tensor: ...
-    @property
-    def truncated(self) -> Tensor: ...
-    @property
-    def valid(self) -> Tensor | None: ...
-    @property
-    def success(self) -> Tensor | None: ...
-    @property
-    def over(self) -> Tensor: ...
-
-
 @dataclass(frozen=True)
 class Bonus:
     """What stays the same all run: the settings, how states are told apart, the networks' shapes."""
@@ -66,10 +40,10 @@ class Bonus:
     own_head: bool
     table_values: bool
     """Whether the values of its own head are a table over the cells that are counted, instead of a network's."""
+    sight: Sight
     cells: Cells
     nets: Mapping[str, Net]
     action: ActionSpec
-    obs_size: int
     n_envs: int
 
     @property
@@ -94,25 +68,19 @@ class Paid(NamedTuple):
 
 
 def plan(config: BonusConfig, env: VecEnv, *, on_policy: bool, table_values: bool = True) -> Bonus:
-    """The bonus of a config in an environment; ConfigError for observations that are images.
+    """The bonus of a config in an environment.
 
     table_values: false for runs that were begun when counts had a network for their own head (config.corrections).
     """
-    if env.picture is not None or len(env.obs_shape) != 1:
-        raise ConfigError(
-            f"bonus.kind={config.kind} tells vectors apart, but observations have the shape {tuple(env.obs_shape)}.\n"
-            "  Every image would be new.\n  Try: ",
-            Change("bonus", None),
-            ", or a wrapper that gives a vector",
-        )
     own_head = on_policy and config.value_head != "shared"
     # What is counted is valued by the same cells: a network would cost more than all the counting, and see no more than they tell apart.
     table_values = table_values and own_head and config.kind in ("count", "episodic_count")
-    nets = curiosity.build(config.kind, env.obs_shape[0], env.action)
+    seen = sight.find_sight(env)
+    nets = curiosity.build(config.kind, seen.size, env.action)
     if own_head and not table_values:
-        nets |= {"critic": curiosity.build_critic(env.obs_shape[0])}
-    cells = counts.cells_of(env, config.cells, config.buckets)
-    return Bonus(config, own_head, table_values, cells, nets, env.action, env.obs_shape[0], env.n_envs)
+        nets |= {"critic": curiosity.build_critic(seen.size)}
+    cells = counts.cells_of(env, seen, config.cells, config.buckets)
+    return Bonus(config, own_head, table_values, seen, cells, nets, env.action, env.n_envs)
 
 
 def fresh(bonus: Bonus, seeds: list[int], device: torch.device) -> dict[str, Tensor]:
@@ -131,7 +99,7 @@ def fresh(bonus: Bonus, seeds: list[int], device: torch.device) -> dict[str, Ten
         state["average_value"] = torch.full((members, 1), torch.nan, device=device)
     if bonus.nets:
         state |= curiosity.fresh(bonus.nets, seeds, device)
-        state |= _name("obs_stats", normalize.moments(members, bonus.obs_size, device))
+        state |= _name("obs_stats", normalize.moments(members, bonus.sight.size, device))
     if bonus.config.kind in ("rnd", "noveld", "icm"):
         state |= _name("scale", normalize.moments(members, 1, device))
         state["carry"] = torch.zeros(members, bonus.n_envs, device=device)
@@ -155,7 +123,7 @@ def pay(
     bonus: Bonus, state: State, steps: Steps, seed: Tensor, iteration: int | Tensor, active: Tensor | None
 ) -> tuple[Paid, dict[str, Tensor], dict[str, Tensor]]:
     """What steps are paid, what is known after them, and readings [M] by column; seed is [M, 1, 1], active [M, 1] says who learns."""
-    config, state = bonus.config, dict(state)
+    config, state, steps = bonus.config, dict(state), bonus.sight.look(steps)
     valid = steps.valid
     cell = bonus.cells.number(steps.next_obs, bonus.cells.buckets)
     visits, state["counts"] = counts.count(state["counts"], cell, valid)

@@ -12,12 +12,13 @@ from rlclinic.config import BonusConfig, Config, corrections, load, set_values
 from rlclinic.errors import ConfigError
 from rlclinic.training import assembly
 from rlclinic.training.__main__ import train_runs
-from rlclinic.training.bonuses import counts, curiosity, pay
+from rlclinic.training.bonuses import counts, curiosity, pay, sight
 from rlclinic.training.envs import make
 from rlclinic.training.envs.base import ActionSpec
 from rlclinic.training.loops import on_policy
 from rlclinic.training.maths import normalize
 from tests.training.cohorts import Interrupted, assert_same_run, interrupt_at, make_config, table, train, workshop
+from tests.training.pictures import Bright
 
 KINDS = ("count", "episodic_count", "rnd", "noveld", "icm")
 LEARNERS = [("ppo", kind) for kind in KINDS] + [("a2c", "rnd"), ("reinforce", "count"), ("dqn", "count"), ("dqn", "rnd")]
@@ -115,13 +116,14 @@ def test_visits_are_counted_in_the_order_of_time_over_all_rollouts() -> None:
 
 def test_the_same_state_has_the_same_cell_and_states_apart_have_others() -> None:
     env = make(load("SparseMountainCar-v0").config.env, [0], 1)
-    cells = counts.cells_of(env, 16, 65_536)
+    cells = counts.cells_of(env, sight.find_sight(env), 16, 65_536)
     obs = torch.tensor([[-0.5, 0.0], [-0.5001, 0.00001], [0.3, 0.0], [-0.5, 0.06]])
     number = cells.number(obs, 65_536)
     assert number[0] == number[1]
     assert len(set(number.tolist())) == 3
     assert not cells.one_hot
-    assert counts.cells_of(make(load("DeepSea-v0").config.env, [0], 1), 16, 10).one_hot
+    sea = make(load("DeepSea-v0").config.env, [0], 1)
+    assert counts.cells_of(sea, sight.find_sight(sea), 16, 10).one_hot
 
 
 def test_novelty_is_scaled_by_its_sum_over_time_and_not_over_environments() -> None:
@@ -267,12 +269,33 @@ def test_a_bonus_that_cannot_be_paid_is_refused_before_anything_is_spent(setting
         load("CartPole-v1:ppo", settings)
 
 
-def test_images_are_refused() -> None:
-    class Pictures:
-        picture, obs_shape = object(), (84, 84, 4)
+@pytest.mark.parametrize(
+    ("layout", "kind"), [("hwc", "count"), ("chw", "rnd"), ("float", "icm"), ("dict", "noveld"), ("hw", "episodic_count")]
+)
+def test_images_are_seen_as_few_pixels_and_what_looks_alike_is_alike(layout: str, kind: str) -> None:
+    config = make_config("ppo", {"id": "Bright", "n_envs": 2}, bonus={"kind": kind})
+    shop = workshop([config], lambda: Bright(layout=layout))
+    bonus, state, rollout = shop.plan.bonus, shop.learner.bonus, shop.collect()
+    assert bonus is not None
+    assert state is not None
+    seen = bonus.sight.look(rollout)
+    assert seen.obs.shape[-1] == bonus.sight.size == sight.PIXELS**2 + (layout == "dict")
+    torch.testing.assert_close(seen.following[:, :-1], seen.obs[:, 1:])
+    assert float(seen.obs.min()) >= 0
+    assert float(seen.obs[..., : sight.PIXELS**2].max()) == pytest.approx(1.0, abs=0.01)
+    paid, after, readings = pay.pay(bonus, state, rollout, shop.seed, 0, None)
+    assert paid.advantage is not None
+    assert paid.advantage.isfinite().all()
+    # Four places and two squares: eight pictures, and those in which it has arrived.
+    assert 2 <= int((after["counts"] > 0).sum()) <= 10
+    assert float(readings["train/bonus/new_states"]) > 0
 
-    with pytest.raises(ConfigError, match="Every image would be new"):
-        pay.plan(BonusConfig(kind="count"), Pictures(), on_policy=True)  # type: ignore[arg-type]
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_a_run_on_images_with_a_bonus_trains(algo: str, tmp_path: Path) -> None:
+    config = make_config(algo, {"id": "Bright", "n_envs": 2}, net={"image_features": 8}, bonus={"kind": "rnd"})
+    run = train(tmp_path, [set_values(config, ["run.max_env_steps=96"])], factory=Bright)[0]
+    assert float(table(run)[-1]["train/bonus/share"]) > 0
 
 
 def test_normalizers_of_a_bonus_are_not_those_of_the_task() -> None:
