@@ -88,7 +88,8 @@ def list_cells(part: str, worlds_each: int) -> "Iterator[Cell | OddCell]":
     if part == "sound":
         yield from (OddCell(name, "") for name in odd_sound.ALL)
         return
-    known = cells.worlds(part)
+    # Worlds that an earlier part left belong to families that were examined with it.
+    known = [name for name in cells.worlds(part) if families.world(name).family in cells.SPLITS[part]]
     for place, fault in enumerate(planted.ENVIRONMENTS):
         fitting = [name for name in known if families.world(name).dims or fault.cause != "action-bounds"]
         order = sorted(fitting, key=lambda name: zlib.crc32(f"{name}/{place}".encode()))

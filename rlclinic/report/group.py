@@ -46,7 +46,7 @@ from rlclinic.report.format import (
     step_unit,
 )
 from rlclinic.report.models import Curve, Estimate, GroupReport, SeedCurve, SeedOutcome, TrainResult, finite, state_of
-from rlclinic.runs.history import History
+from rlclinic.runs.history import BY_USER, History
 from rlclinic.runs.outcome import Outcome, measure_group
 from rlclinic.runs.record import Group, Run, possible_returns, settings
 from rlclinic.runs.summary import GroupSummary
@@ -423,10 +423,6 @@ def curve_or_reason(report: GroupReport) -> Figure | Rows:
         return Rows([])
     often = Change("run.eval_every_env_steps", max(1, report.max_env_steps // 20))
     return Rows([("curve", f"there is none of one evaluation: {often} makes twenty")])
-
-
-BY_USER = ("interrupted", "asked to stop")
-"""Why a run stopped that its user knows."""
 
 
 def _failures(report: GroupReport) -> Rows:

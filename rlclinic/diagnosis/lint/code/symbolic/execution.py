@@ -189,6 +189,8 @@ class Scope:
     outside: set[str] = field(default_factory=set)
     given: set[str] = field(default_factory=set)
     """Parameters that a call gave a value."""
+    defaulted: set[str] = field(default_factory=set)
+    """Parameters that have their default, in a call of the script."""
     kind: Kind | None = None
     bound: Value | None = None
     depth: int = 0
@@ -216,7 +218,7 @@ class Event:
     guards: tuple[Value, ...] = ()
     loops: tuple[ast.AST, ...] = ()
     calls: tuple[tuple[ast.AST, list[Value]], ...] = ()
-    """For what is stored: the calls on the way there, and what they were given."""
+    """For what is stored, and for steps of environments: the calls on the way there, and what they were given."""
 
 
 class _GivenUp(Exception):
@@ -270,6 +272,10 @@ class Execution:
         """For filters in functions of the script: where the function was called."""
         self.aliases: list[tuple[ast.AST, Value]] = []
         """Assignments of one name to another, and what both hold."""
+        self.switches: list[tuple[ast.If | ast.IfExp, bool]] = []
+        """Branches that a call decided by True or False, and which one it took."""
+        self.bound: dict[int, tuple[Value, list[ast.AST]]] = {}
+        """Statements that gave a value a name, or returned it, by the value's id."""
         self._active: list[ast.AST] = []
         self._frames: list[tuple[ast.AST, set[int], int, list[Value]]] = []
         """Calls that are being followed, what they were given, and how many networks are among that."""
@@ -400,6 +406,7 @@ class Execution:
                     self._assign(node.target, made, scope, node)
         elif isinstance(node, ast.Return):
             scope.returned.append(self._eval(node.value, scope) if node.value is not None else constant(None, node))
+            self._note_bound(scope.returned[-1], node)
             scope.reasons.append(self._guards[-1] if len(self._guards) > scope.depth else None)
             if len(self._loops) > scope.loops:
                 self._event("leave", scope.returned[-1], None, node)
@@ -484,12 +491,17 @@ class Execution:
         decided = bool(node.test.value) if isinstance(node.test, ast.Constant) else self._decided(test)
         if decided is None:
             decided = _switch(node.test, scope)
+            self._note_switch(node, decided)
         if decided is not None:
             self._block(node.body if decided else node.orelse, scope)
             self._last_test = None
             return
         self._branch_by(test, node, scope)
         self._last_test = test
+
+    def _note_switch(self, node: ast.If | ast.IfExp, decided: bool | None) -> None:
+        if decided is not None and len(self.switches) < MOST_NAMED:
+            self.switches.append((node, decided))
 
     def _branch_by(self, test: Value, node: ast.If, scope: Scope) -> None:
         outer, before = self._guards, dict(scope.names)
@@ -614,6 +626,8 @@ class Execution:
     def _assign(self, target: ast.expr, value: Value, scope: Scope, node: ast.AST) -> None:
         if isinstance(value, Record) or (isinstance(value, Symbol) and value.op in ("net", "weights")):
             self.named.append((getattr(node, "lineno", 0), value))
+        if isinstance(target, ast.Name | ast.Attribute):
+            self._note_bound(value, node)
         if isinstance(target, ast.Name):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and len(self.aliases) < MOST_NAMED:
                 self.aliases.append((node, value))
@@ -661,6 +675,12 @@ class Execution:
         elif isinstance(target, ast.Subscript):
             holder, key = self._eval(target.value, scope), self._eval(target.slice, scope)
             self._store(holder, key, value, node)
+
+    def _note_bound(self, value: Value, node: ast.AST) -> None:
+        if isinstance(value, Symbol | Items):
+            statements = self.bound.setdefault(id(value), (value, []))[1]
+            if node not in statements and len(statements) < MOST_ITEMS:
+                statements.append(node)
 
     def _store(self, holder: Value, key: Value, value: Value, node: ast.AST) -> None:
         if isinstance(holder, Table):
@@ -778,7 +798,7 @@ class Execution:
         return None
 
     def _event(self, name: str, subject: Value, value: Value | None, node: ast.AST, data: str | None = None) -> None:
-        calls = tuple((frame[0], frame[3]) for frame in self._frames) if name == "store" else ()
+        calls = tuple((frame[0], frame[3]) for frame in self._frames) if name in ("store", "env step") else ()
         self.events.append(Event(name if data is None else f"{name} {data}", subject, value, node, self._guards, self._loops, calls))
 
     def _eval(self, node: ast.AST, scope: Scope) -> Value:
@@ -796,11 +816,23 @@ class Execution:
             left, right = self._eval(node.left, scope), self._eval(node.right, scope)
             if isinstance(left, Items) and isinstance(right, Items) and isinstance(node.op, ast.Add):
                 return Items([*left.items, *right.items], node, left.is_open or right.is_open)
+            listed, times = (left, right) if isinstance(left, Items) else (right, left)
+            if isinstance(listed, Items) and isinstance(times, Symbol) and isinstance(node.op, ast.Mult) and len(listed.items) == 1:
+                # [None] * capacity: as many places as the number says; what fills them comes later.
+                known = times.data if times.op == "const" and isinstance(times.data, int) and 0 < times.data <= MOST_ITEMS else None
+                return Items(list(listed.items) * (known or 1), node, is_open=known is None)
             return self._operation(type(node.op).__name__, (left, right), node)
         if isinstance(node, ast.UnaryOp):
             inner = self._eval(node.operand, scope)
             return self._symbol(type(node.op).__name__, (inner,), node)
         if isinstance(node, ast.BoolOp):
+            first = self._eval(node.values[0], scope)
+            if isinstance(first, Symbol) and first.op == "const" and bool(first.data) == isinstance(node.op, ast.And):
+                # memory or Replay(), of a memory that was not given; explore and random() < epsilon, where explore is True
+                rest = node.values[1:]
+                return self._eval(rest[0] if len(rest) == 1 else ast.copy_location(ast.BoolOp(node.op, rest), node), scope)
+            if isinstance(node.op, ast.Or) and isinstance(first, Record | Kind | Closure):
+                return first
             either = self._symbol(type(node.op).__name__, tuple(self._eval(each, scope) for each in node.values), node)
             self.flags.append(either)
             return either
@@ -810,6 +842,9 @@ class Execution:
         if isinstance(node, ast.IfExp):
             test = self._eval(node.test, scope)
             decided = self._decided(test)
+            if decided is None:
+                decided = _switch(node.test, scope)
+                self._note_switch(node, decided)
             if decided is not None:
                 return self._eval(node.body if decided else node.orelse, scope)
             outer, self._guards = self._guards, (*self._guards, test)
@@ -1024,6 +1059,9 @@ class Execution:
             if found is not None:
                 return self._enter(Closure(found[0], found[1].scope, holder, found[1]), [key], {}, node)
         if isinstance(holder, Symbol):
+            listed = holder.args[0] if holder.op in ("reversed", "sampled") and holder.args else None
+            if isinstance(listed, Items) and listed.items and not (isinstance(key, Symbol) and key.op == "slice"):
+                return self._element(listed, node)
             if holder.op in ("step", "reset") and isinstance(key, Symbol) and key.op == "slice":
                 cut = _cut(Items(self._known_items(holder, node) or []), key)
                 if cut is not None:
@@ -1215,6 +1253,7 @@ class Execution:
         for name, default in defaults:
             if name not in scope.names:
                 scope.names[name] = self._eval(default, closure.scope)
+                scope.defaulted |= {name} if node is not function else set()
         for name in names:
             scope.names.setdefault(name, Symbol("parameter", (), function, name))
         if len(places) > 3 and len(self.unpacked) < MOST_NAMED:
@@ -1804,15 +1843,18 @@ def _network_of_weights(value: Value) -> "Symbol | Record | None":
 
 
 def _switch(test: ast.expr, scope: Scope) -> bool | None:
-    """What a parameter says that a call set to True or False."""
-    turned = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
-    name = test.operand if isinstance(test, ast.UnaryOp) and turned else test
-    value = scope.names.get(name.id) if isinstance(name, ast.Name) and name.id in scope.given else None
+    """What parameters say that a call set to True or False, or left at such a default."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = _switch(test.operand, scope)
+        return None if inner is None else not inner
+    if isinstance(test, ast.BoolOp):
+        held = [_switch(each, scope) for each in test.values]
+        decisive = isinstance(test.op, ast.Or)
+        return decisive if decisive in held else None if None in held else not decisive
+    value = scope.names.get(test.id) if isinstance(test, ast.Name) and test.id in scope.given | scope.defaulted else None
     if isinstance(value, Symbol) and value.op == "Not" and isinstance(value.args[0], Symbol) and isinstance(value.args[0].data, bool):
         value = constant(not value.args[0].data)
-    if isinstance(value, Symbol) and value.op == "const" and isinstance(value.data, bool):
-        return value.data != turned
-    return None
+    return value.data if isinstance(value, Symbol) and value.op == "const" and isinstance(value.data, bool) else None
 
 
 def _counts_arguments(value: Value) -> bool:

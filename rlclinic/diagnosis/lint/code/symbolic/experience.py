@@ -78,7 +78,12 @@ def asked_about_later(script: Script) -> Iterator[Spot]:
                 for observation in later:
                     step = observation.args[0]
                     if any(actions[id(each)] is step for each in chosen) and len(later) == len(latest(asked)):
-                        places = [stored_at(script, observation) or _renamed(script, observation) or formulas.written(part)]
+                        places = [
+                            _put_into(script, asked, observation)
+                            or stored_at(script, observation)
+                            or _renamed(script, observation)
+                            or formulas.written(part)
+                        ]
                         if any(stored_at(script, each) is not None for each in _looked_at(step)):  # type: ignore[arg-type]
                             # Both are kept: they are swapped where they are stored, or the wrong one is read.
                             places.append(formulas.written(part))
@@ -100,6 +105,18 @@ def _renamed(script: Script, observation: Symbol) -> ast.AST | None:
 def _action(event: Event) -> list[Symbol]:
     assert isinstance(event.value, Symbol)
     return latest(event.value.args[1])
+
+
+def chosen_at(script: Script, event: Event) -> list[ast.AST]:
+    """Where the action of a step is chosen, seen from the loop that steps: the statement that names it, or the call that hands it over."""
+    run = execution(script)
+    assert isinstance(event.value, Symbol)
+    action = event.value.args[1]
+    handed = [call for call, given in event.calls if any(part is action for value in given for part in shallow(value))]
+    held: Value = action
+    while isinstance(held, Symbol) and not formulas.bound_at(run, held) and called(held) in formulas.PASSING and held.args:
+        held = held.args[0]
+    return [*handed[:1], *formulas.bound_at(run, held)[-1:]] or [event.node]
 
 
 def _questions(part: Symbol) -> Iterator[tuple[Value, Value]]:
@@ -134,6 +151,18 @@ def _inputs(value: Value) -> list[Value]:
         for out in asked
         if not any(inner.op == "out" for inner in formulas.parts(out.args[1], into_networks=False, into_arrays=False))
     ][:3]
+
+
+def _put_into(script: Script, asked: Value, observation: Symbol) -> ast.AST | None:
+    """Where an observation was put into the very list or array that a network is asked about."""
+    holders = {id(part) for part in formulas.parts(asked, into_networks=False, into_arrays=False)}
+    holders |= {id(each) for part in formulas.parts(asked, False, False) for each in part.args if isinstance(each, Items)}
+    for event in reversed(execution(script).events):
+        subject = event.subject
+        if event.name == "store" and event.value is not None and id(subject) in holders:
+            if any(part is observation for part in shallow(event.value)):
+                return _handed_over(event, observation)
+    return None
 
 
 def stored_at(script: Script, observation: Symbol) -> ast.AST | None:
@@ -496,11 +525,26 @@ def observation_kept(script: Script) -> Iterator[Spot]:
         asked = [each for given in _inputs(event.value.args[1]) for each in latest(given)]
         stepped = [each for each in asked if each.op != "observed" and each.op != "reset"]
         if asked and not stepped and not any(isinstance(loop, ast.For) and _begins_anew(script, loop, event) for loop in event.loops[-1:]):
-            yield _spot(
-                node,
-                "actions are chosen for the first observation again and again: what the step returns is not carried to the next one",
-                "obs = next_obs",
-            )
+            for where in (node, *left_as_it_was(script, asked, event)):
+                yield _spot(
+                    where,
+                    "actions are chosen for the first observation again and again: what the step returns is not carried to the next one",
+                    "obs = next_obs",
+                )
+
+
+def left_as_it_was(script: Script, observations: list[Symbol], step: Event) -> list[ast.AST]:
+    """Where the loop sets what actions are chosen for, after the step; else where they are chosen."""
+    run = execution(script)
+    loop = step.loops[-1]
+    held = [statement for each in observations for statement in formulas.bound_at(run, each)]
+    again = [each for each in held if _is_within(each, loop) and getattr(each, "lineno", 0) > getattr(step.node, "lineno", 0)]
+    return again or chosen_at(script, step)
+
+
+def _is_within(node: ast.AST, loop: ast.AST) -> bool:
+    line = getattr(node, "lineno", 0)
+    return bool(line) and getattr(loop, "lineno", 0) < line <= (getattr(loop, "end_lineno", None) or 0)
 
 
 def _begins_anew(script: Script, loop: ast.AST, event: Event) -> bool:
@@ -518,7 +562,7 @@ def _begins_anew(script: Script, loop: ast.AST, event: Event) -> bool:
 # ── chance ──
 
 
-def _choices(script: Script) -> Iterator[tuple[Event, Symbol, Value, Value, Value]]:
+def choices(script: Script) -> Iterator[tuple[Event, Symbol, Value, Value, Value]]:
     """Actions that are chosen by chance: the comparison, its threshold, what is done where it holds, and where it does not."""
     for event in _steps(script):
         assert isinstance(event.value, Symbol)
@@ -541,7 +585,7 @@ def _comparisons(test: Value, holds: bool = True) -> Iterator[tuple[Symbol, bool
                 yield from _comparisons(each, holds)
 
 
-def _threshold(test: Symbol) -> tuple[Value, bool] | None:
+def threshold(test: Symbol) -> tuple[Value, bool] | None:
     """What a random number is compared with, and whether the test holds where the number is smaller."""
     left, right = test.args
     if test.data not in ("Lt", "LtE", "Gt", "GtE"):
@@ -558,7 +602,7 @@ def _is_chance(value: Value) -> bool:
     return isinstance(value, Symbol) and called(value) in _CHANCES
 
 
-def _is_random_action(value: Value) -> bool:
+def is_random_action(value: Value) -> bool:
     held = list(formulas.parts(value, into_networks=False, into_arrays=False))
     return any(called(part) in _RANDOM_ACTIONS for part in held) and not any(part.op == "out" for part in held)
 
@@ -570,20 +614,20 @@ def _is_greedy_action(value: Value) -> bool:
 
 def explores(script: Script) -> bool:
     """Whether some action that an environment is given is chosen at random, or has noise added."""
-    return any(_is_random_action(holds) or _is_random_action(fails) for _, _, _, holds, fails in _choices(script))
+    return any(is_random_action(holds) or is_random_action(fails) for _, _, _, holds, fails in choices(script))
 
 
 def exploration_inverted(script: Script) -> Iterator[Spot]:
-    for _, test, _, holds, fails in _choices(script):
-        threshold = _threshold(test)
-        if threshold is None:
+    for _, test, _, holds, fails in choices(script):
+        compared = threshold(test)
+        if compared is None:
             continue
-        value, smaller = threshold
+        value, smaller = compared
         where_smaller, where_larger = (holds, fails) if smaller else (fails, holds)
         number = formulas.number(value)
         if (
             _is_greedy_action(where_smaller)
-            and _is_random_action(where_larger)
+            and is_random_action(where_larger)
             and (number is None or number < MOST_CHANCE)
             and _falls(value)
         ):
@@ -616,13 +660,13 @@ def worst_action(script: Script) -> Iterator[Spot]:
 
 def chance_never_falls(script: Script) -> Iterator[Spot]:
     events: dict[ast.AST, list[tuple[Symbol, Value]]] = {}
-    for _, test, _, holds, fails in _choices(script):
-        threshold = _threshold(test)
-        if threshold is None:
+    for _, test, _, holds, fails in choices(script):
+        compared = threshold(test)
+        if compared is None:
             continue
-        value, smaller = threshold
+        value, smaller = compared
         explores, exploits = (holds, fails) if smaller else (fails, holds)
-        if _is_random_action(explores) and _is_greedy_action(exploits) and isinstance(test.node, ast.AST):
+        if is_random_action(explores) and _is_greedy_action(exploits) and isinstance(test.node, ast.AST):
             events.setdefault(test.node, []).append((test, value))
     for node, held in events.items():
         numbers = [formulas.number(value) for _, value in held]
@@ -639,12 +683,12 @@ def chance_never_falls(script: Script) -> Iterator[Spot]:
 def chance_over_time(script: Script) -> Iterator[Spot]:
     """The chance to explore, computed for the first step and for later ones: it grows, stays at 1, or is below 0 from the start."""
     held: dict[ast.AST, list[Value]] = {}
-    for _, test, _, holds, fails in _choices(script):
-        threshold = _threshold(test)
-        if threshold is not None and isinstance(test.node, ast.AST):
-            value, smaller = threshold
+    for _, test, _, holds, fails in choices(script):
+        compared = threshold(test)
+        if compared is not None and isinstance(test.node, ast.AST):
+            value, smaller = compared
             explores, exploits = (holds, fails) if smaller else (fails, holds)
-            if _is_random_action(explores) and _is_greedy_action(exploits):
+            if is_random_action(explores) and _is_greedy_action(exploits):
                 held.setdefault(test.node, []).append(value)
     for node, every in held.items():
         # An evaluation that gives 0 asks at the same place as training, whose chance changes.

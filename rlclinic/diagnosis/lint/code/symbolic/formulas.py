@@ -899,6 +899,11 @@ def written(value: Value) -> ast.AST | None:
     return value.node if isinstance(value, Symbol | Items | Table | Record) else None
 
 
+def bound_at(run: Execution, value: Value) -> list[ast.AST]:
+    """Statements that gave a value a name, or returned it."""
+    return run.bound[id(value)][1] if id(value) in run.bound else []
+
+
 def backwards(run: Execution) -> list[Event]:
     """Every loss whose gradient is taken, once for each place."""
     if "backwards" not in run.known:

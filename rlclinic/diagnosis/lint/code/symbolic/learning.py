@@ -659,11 +659,12 @@ def index_for_value(script: Script) -> Iterator[Spot]:
                 for factor in term.factors:
                     origins = [origin for origin in formulas.origins(factor) if origin.op != "const"]
                     if origins and all(_is_index(origin) for origin in origins) and len(term.factors) > 1:
-                        yield _spot(
-                            each.node,
-                            "the number of the best action is added to the reward, where its value is meant",
-                            ".max() in place of .argmax()",
-                        )
+                        for where in {id(origin): formulas.written(origin) for origin in origins}.values():
+                            yield _spot(
+                                where,
+                                "the number of the best action is added to the reward, where its value is meant",
+                                ".max() in place of .argmax()",
+                            )
 
 
 def _is_index(value: Symbol) -> bool:

@@ -354,11 +354,12 @@ def target_with_gradient(script: Script) -> Iterator[Spot]:
                     asked = [out for factor in target.future.factors for out in outputs_in(factor)]
                     through = any(builtins_id(out) in reached for out in asked) or not asked
                     if builtins_id(target.sum) in reached and through and _trained(run, target.future):
-                        yield _spot(
-                            target.sum.node,
-                            "the gradient flows into the target, too: the network is drawn to make its own targets easy",
-                            "with torch.no_grad(): around it, or .detach()",
-                        )
+                        for where in (target.sum.node, *(formulas.written(out) for out in asked if builtins_id(out) in reached)):
+                            yield _spot(
+                                where,
+                                "the gradient flows into the target, too: the network is drawn to make its own targets easy",
+                                "with torch.no_grad(): around it, or .detach()",
+                            )
 
 
 def _with_gradient(value: Value) -> set[int]:
@@ -1366,11 +1367,12 @@ def observation_not_carried(script: Script) -> Iterator[Spot]:
         given = list(formulas.parts(last.args[1]))
         seen = [part for part in given if part.op in ("observed", "reset")]
         if any(part.op == "out" for part in given) and seen and not any(part.op in ("stepped", "step") for part in given):
-            yield _spot(
-                node,
-                "actions are chosen for the first observation again and again: what the step returns is not carried to the next one",
-                "obs = next_obs",
-            )
+            for where in (node, *experience.left_as_it_was(script, seen, events[-1])):
+                yield _spot(
+                    where,
+                    "actions are chosen for the first observation again and again: what the step returns is not carried to the next one",
+                    "obs = next_obs",
+                )
 
 
 def never_reset(script: Script) -> Iterator[Spot]:
@@ -1470,11 +1472,12 @@ def noise_out_of_bounds(script: Script) -> Iterator[Spot]:
                 continue
             seen.add(id(current))
             if current.op == "Add" and any(_is_noise(each) for each in current.args) and any(outputs_in(each) for each in current.args):
-                yield _spot(
-                    current.node,
-                    "noise is added to the policy's action, and nothing keeps it within its bounds",
-                    "np.clip(action + noise, low, high)",
-                )
+                for where in (current.node, *formulas.bound_at(execution(script), current)):
+                    yield _spot(
+                        where,
+                        "noise is added to the policy's action, and nothing keeps it within its bounds",
+                        "np.clip(action + noise, low, high)",
+                    )
             elif current.op not in ("out", "stepped", "observed", "array", "Add"):
                 pending += current.args
 
@@ -1494,8 +1497,8 @@ def _sizes(script: Script) -> tuple[list[Symbol], set[int]]:
         wrong: list[Symbol] = []
         lines: dict[int, bool] = {}
         averaged = {id(each.node): each.node for event in formulas.backwards(run) for each in _averaged(event.value)}
-        for each, one, other in sizes.pairs(run.sums, run.calls):
-            clash = sizes.clash(one, other) and id(each.node) not in averaged
+        for each, one, other, differ in sizes.pairs(run.sums, run.calls):
+            clash = differ and id(each.node) not in averaged
             if clash:
                 wrong.append(each)
             line = getattr(each.node, "lineno", 0)
@@ -1522,11 +1525,27 @@ def _averaged(value: Value | None) -> Iterator[Symbol]:
 
 def column_against_row(script: Script) -> Iterator[Spot]:
     for each in _sizes(script)[0]:
+        for column in _columns(each):
+            yield _spot(
+                column,
+                f"this answer is a column [N, 1], and line {getattr(each.node, 'lineno', 0)} takes it for a row [N]: the result is a square [N, N]",
+                ".squeeze(-1)",
+            )
         yield _spot(
             each.node,
             "a column [N, 1] meets a row [N]: the result is a square [N, N], and every entry is mixed with every other one",
             ".squeeze(-1) on the column",
         )
+
+
+def _columns(clash: Symbol) -> list[ast.AST]:
+    """Where the network answered whose column meets a row: on the line of the network's own code."""
+    made = []
+    for side in clash.args[:2]:
+        found = sizes.shape(side)
+        if found and len(found) > 1 and found[-1] in (1, sizes.FEATURES):
+            made += [out.node for out in formulas.origins(side) if out.op == "out" and out.node is not None]
+    return made[:2]
 
 
 def cleared(id: str, script: Script) -> set[int]:
