@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -161,6 +162,37 @@ def test_a_sign_may_be_wrong_where_the_worst_policy_is_what_the_threshold_asks_f
     assert _signs({**facts, "search": {"best": 15.0, "worst": -700.0}}, 60.0) == [], "crashes cost far more than anything earns"
 
 
+def test_a_wrong_sign_is_not_guessed_where_the_opposite_reward_takes_no_policy() -> None:
+    facts = {
+        "rewards": {"mean": -0.5, "std": 1.0, "min": -3.0, "max": 2.0, "nonzero": 1.0, "at_ends": 0.1},
+        "random": {"returns": [-27.0, -28.0] * 5, "lengths": [58] * 10, "steps": 580, "unfinished_steps": 0, "truncated": 10},
+        "constant": {"lowest": {"returns": [-72.0], "lengths": [58], "unfinished_steps": 0}},
+        "search": {"best": 15.0, "worst": -65.0},
+    }
+    assert _signs(facts, 60.0) == [], "always the lowest action would solve the opposite: that is no task"
+    assert _signs({**facts, "constant": {}}, 60.0) == ["reward-sign"]
+
+
+def test_a_reward_that_pays_for_ending_at_once_has_the_wrong_sign_where_the_threshold_asks_to_stay() -> None:
+    rewards = {"mean": -0.6, "std": 0.5, "min": -1.0, "max": 0.9, "nonzero": 1.0, "at_ends": 0.1}
+    rewards |= {"before_end_max": -0.1, "before_end_mean": -0.7, "end_max": 0.9, "end_mean": 0.5}
+    random = {"returns": [-8.0, -9.0] * 20, "lengths": [9, 15] * 20, "steps": 480, "terminated": 40, "truncated": 0}
+    random["unfinished_steps"] = 0
+    facts = {"rewards": rewards, "random": random, "search": {"best": -2.0, "worst": -10.0}, "time_limit": 120}
+    assert _signs(facts, 80.0) == ["reward-sign"]
+    assert _signs({**facts, "random": random | {"terminated": 30, "truncated": 10}}, 80.0) == [], "some go on: there may be more to earn"
+    assert _signs({**facts, "rewards": rewards | {"end_mean": -5.0}}, 80.0) == [], "ends are crashes: another one may pay"
+    assert _signs({**facts, "rewards": rewards | {"end_max": 50.0}}, 80.0) == [], "an end pays what is asked for"
+
+
+def test_rewards_of_one_tiny_size_that_cannot_reach_the_threshold_are_cut_off() -> None:
+    rewards = {"mean": 0.0, "std": 0.002, "min": -0.005, "max": 0.005, "nonzero": 0.14, "distinct": 3.0, "at_ends": 0.01}
+    facts = _transitions(both_signs=True, at_most=0.14) | {"rewards": rewards, "time_limit": 60}
+    facts["random"] |= {"returns": [0.0, 0.01] * 5}
+    assert _signs(facts, 25.0) == ["reward-clipped"]
+    assert _signs(facts, 0.2) == ["reward-scale-too-small"], "units of the threshold fit"
+
+
 def test_a_step_cost_above_which_the_threshold_lies_pays_nothing_that_counts() -> None:
     facts = {
         "rewards": {"mean": -1.0, "std": 0.0, "min": -1.0, "max": -1.0, "nonzero": 1.0, "at_ends": 0.02},
@@ -224,6 +256,31 @@ def test_a_reward_that_can_be_farmed_speaks_for_a_gamed_one_where_success_is_ask
 def test_a_short_search_finds_what_pays_and_what_costs() -> None:
     found = search.search(Walk(), [np.array([0.0, 0.5]), np.array([0.5, 0.2]), np.array([-0.5, 0.9])], 0.3)
     assert found["best"] > found["worst"]
+
+
+class Gait(gym.Env[Any, Any]):
+    """Only two actions in turn bring it on: no policy that is linear in the one number shown does that."""
+
+    observation_space, action_space = gym.spaces.Discrete(4), gym.spaces.Discrete(4)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.leg = self.age = 0
+        return self.leg, {}
+
+    def step(self, action: Any) -> Any:
+        self.age += 1
+        right = int(action) == (3, 1, 0, 2)[self.leg]
+        reward = float(right and self.leg == 3)
+        self.leg = (self.leg + 1) % 4 if right else 0
+        return self.leg, reward, False, self.age >= 40, {}
+
+
+def test_a_way_of_several_steps_is_found_where_states_are_few() -> None:
+    rows = [play.features(Gait.observation_space, leg) for leg in range(4)]
+    found = search.search(Gait(), rows, 0.6)
+    assert found["best"] == 10.0
+    assert found["worst"] == 0.0
 
 
 # ── two environments ──

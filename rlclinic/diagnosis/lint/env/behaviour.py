@@ -88,9 +88,15 @@ def action_dimension_without_effect(examination: Examination) -> Iterator[Remark
     ## Fix
     Drop that part of the action space, or use it in step().
     """
-    idle = (examination.facts.get("effects") or {}).get("idle_dimensions") or []
+    effects = examination.facts.get("effects") or {}
+    idle, half = effects.get("idle_dimensions") or [], effects.get("half_idle_dimensions") or []
     if idle:
-        yield Remark(f"action{idle if len(idle) > 1 else [idle[0]]}: its lowest and its highest value gave the same episode")
+        yield Remark(f"action{idle}: its lowest and its highest value gave the same episode")
+    elif half:
+        # One that switches something on is like that; where all are, what lies beyond is cut off.
+        text = f"action{half}: its middle and one of its ends gave the same episode: half of its range does nothing"
+        strength = 1.0 if len(half) == len(list(examination.bounds())) else 0.4
+        yield Remark(text, "Use the whole range in step(), or let the space be what is used.", strength)
 
 
 @check("ENV209", Severity.MEDIUM, ["pardo2018time"])
