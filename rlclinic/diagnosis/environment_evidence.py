@@ -81,8 +81,10 @@ HIDDEN: Final = {
         "deceptive-reward",
         "observation-constant",
         "episode-too-short",
+        "environment-changed",
     ),
-    "environment-changed": ("never-reset", "reward-noise"),
+    "environment-changed": ("reward-noise",),
+    "time-limit-missing": ("observation-scale", "reward-scale-too-large", "reward-never-seen"),
     "reward-never-seen": ("reward-scale-too-small", "reward-sparse"),
     "reward-sparse": ("actions-without-effect",),
     "reward-delayed": ("reward-sparse", "reward-noise", "reward-clipped", "reward-sign"),
@@ -155,6 +157,9 @@ def _is_made_up_for(cause: str, facts: Mapping[str, Any], cases: Sequence[Case])
         return first.setting("env.normalize_obs") is True or "NormalizeObservation" in wrappers
     if cause in ("reward-scale-too-large", "reward-scale-too-small"):
         return first.setting("env.normalize_reward") is True or "NormalizeReward" in wrappers
+    if cause == "time-limit-missing":
+        # Episodes of the runs had a length: something ended them.
+        return first.has(columns.LENGTH)
     # Actors of these map their output to whatever the box is.
     return cause == "action-bounds" and first.algo in columns.ACTORS
 

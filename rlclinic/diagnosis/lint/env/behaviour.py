@@ -92,7 +92,7 @@ def action_dimension_without_effect(examination: Examination) -> Iterator[Remark
     idle, half = effects.get("idle_dimensions") or [], effects.get("half_idle_dimensions") or []
     if idle:
         yield Remark(f"action{idle}: its lowest and its highest value gave the same episode")
-    elif half:
+    elif half and examination.has_usual_bounds:
         # One that switches something on is like that; where all are, what lies beyond is cut off.
         text = f"action{half}: its middle and one of its ends gave the same episode: half of its range does nothing"
         strength = 1.0 if len(half) == len(list(examination.bounds())) else 0.4

@@ -8,7 +8,6 @@ from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.env.examination import Examination, Remark
 from rlclinic.diagnosis.registry import grade, percent, say
 
-FAR = 200.0
 LATE_GAIN = 0.12
 LONG_ENOUGH = 20
 JUMP = 1.5
@@ -33,9 +32,8 @@ def _has_scale(examination: Examination) -> bool:
 
 
 def _has_choice(examination: Examination) -> bool:
-    """Whether random actions differ in what they do; bounds that leave no choice, or lie far out, are faults of their own."""
-    narrow = any(low >= high or high - low > FAR or low + high > high - low for _, low, high in examination.bounds())
-    return not narrow and examination.breach("actions-without-effect") is None
+    """Whether random actions differ in what they do."""
+    return examination.has_usual_bounds and examination.breach("actions-without-effect") is None
 
 
 @check("ENV401", Severity.HIGH, ["nikanjam2022faults"])
