@@ -77,13 +77,13 @@ def _by_size(examination: Examination, kind: str) -> Iterator[Remark]:
 
 @check("ENV208", Severity.MEDIUM, ["nikanjam2022faults"])
 def action_dimension_without_effect(examination: Examination) -> Iterator[Remark]:
-    """Part of the action has no effect.
+    """Part of the action, or of its range, has no effect.
 
     ## Why it hurts
     The policy explores in directions that do nothing, and its gradient is noise there.
 
     ## When it is fine
-    Parts that matter later in an episode only.
+    Parts that matter later in an episode only; numbers that switch something on.
 
     ## Fix
     Drop that part of the action space, or use it in step().

@@ -221,7 +221,7 @@ def actions_hardly_count(examination: Examination) -> Iterator[Remark]:
 
 @check("ENV407", Severity.LOW, ["sutton2018book"])
 def reward_delayed(examination: Examination) -> Iterator[Remark]:
-    """Rewards are saved up and paid later.
+    """Rewards are saved up and paid later, or a step late.
 
     ## Why it hurts
     The action that earned a reward cannot be told from those after it: gamma and lambda decide whether credit arrives.
