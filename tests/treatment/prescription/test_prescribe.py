@@ -784,10 +784,10 @@ def test_a_change_that_only_a_symptom_or_nothing_at_all_speaks_for_is_held_back(
 
 
 def test_what_only_copes_with_a_fault_of_the_environment_is_held_back_while_the_runs_learn() -> None:
-    """Stacked frames where part of the state is hidden: they may show it, and they always make learning slower."""
-    hidden = {"train/sentinel/obs_memory": 0.9, "train/sentinel/obs_explained": 0.05, "train/sentinel/obs_diff_autocorr": 0.9}
-    for series, held in (({}, True), (rule_cases.flat_returns(22.0), False)):
-        run = rule_cases.unsolved({**hidden, **series})
+    """Stacked frames where part of the state is hidden: where the past tells little of it, they only make learning slower."""
+    for memory, held in ((0.55, True), (0.9, False)):
+        hidden = {"train/sentinel/obs_memory": memory, "train/sentinel/obs_explained": 0.05, "train/sentinel/obs_diff_autocorr": 0.9}
+        run = rule_cases.unsolved(hidden)
         found = engine.diagnose([run])
         assert found.causes[0].id == "observation-partial"
         stacked = [rx for rx in make_prescriptions(found, [run]) if "env.frame_stack" in rx.changes]
