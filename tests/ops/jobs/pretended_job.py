@@ -48,7 +48,7 @@ def work_on_ray(store: Store, job: Job) -> worker.Ending:
     passed_on: Any = launcher
     passed_on._PASSED_ON = (*launcher._PASSED_ON, "PRETEND")
     count = job.hypothesis.partition(" ")[0]
-    os.environ |= {places.VARIABLE: "ray", "PRETEND": f"steps {count} {store.root / 'did'} {job.id} {sys.argv[3]}"}
+    os.environ.update({places.VARIABLE: "ray", "PRETEND": f"steps {count} {store.root / 'did'} {job.id} {sys.argv[3]}"})
     (run,) = Store(store.root.parent / "on-ray").create_group([Config.model_validate({"env": {"id": "CartPole-v1"}})]).runs
     try:
         with signals.caught_signals() as caught:
