@@ -243,7 +243,7 @@ def no_noise(script: Script) -> Iterator[Spot]:
         if root(network) is not root(out.args[0])
     }
     learned = {loop for event in run.events if event.name == "backward" for loop in event.loops}
-    kept = _kept_steps(script)
+    kept = experience.kept_steps(script)
     for event in run.events if actors else ():
         if event.name != "env step" or not isinstance(event.value, Symbol) or len(event.value.args) < 2 or not set(event.loops) & learned:
             continue
@@ -268,17 +268,6 @@ MOST_EVALUATED: Final = 0.1
 _NOISY: Final = frozenset(
     {"normal", "randn", "randn_like", "standard_normal", "rsample", "uniform", "rand", "random", "noise", "multivariate_normal", "normal_"}
 )
-
-
-def _kept_steps(script: Script) -> set[int]:
-    """Steps of environments whose rewards are stored or learned from."""
-    return {
-        id(held.args[0])
-        for event in execution(script).events
-        if event.name == "store" and event.value is not None
-        for held in experience.shallow(event.value)
-        if isinstance(held, Symbol) and held.op == "stepped" and held.data[0] == 1
-    }
 
 
 def _is_loud(value: Value) -> bool:
@@ -330,7 +319,7 @@ def _direct(value: Value) -> list[Value]:
 def chance_in_evaluation(script: Script) -> Iterator[Spot]:
     """Steps that nothing is learned from, in an environment of their own, with noise or with a draw where a certain action could be had."""
     run = execution(script)
-    kept = _kept_steps(script)
+    kept = experience.kept_steps(script)
     trained_in = {id(event.subject) for event in run.events if event.name == "env step" and id(event.value) in kept}
     for event in run.events if trained_in else ():
         if event.name != "env step" or id(event.subject) in trained_in or not isinstance(event.value, Symbol) or len(event.value.args) < 2:

@@ -181,7 +181,7 @@ def _of_step(value: Symbol) -> Shape | None:
     lanes: Shape
     if _is_single_env(value):
         lanes = ()
-    elif _is_vector_env(value):
+    elif is_vector(value):
         lanes = (LANES,)
     else:
         return None
@@ -207,7 +207,7 @@ def is_single(env: Value) -> bool:
     return isinstance(env, Symbol) and env.op == "env" and env.data == "make"
 
 
-def _is_vector_env(value: Symbol) -> bool:
+def is_vector(value: Symbol) -> bool:
     env = _env_of(value)
     return isinstance(env, Symbol) and env.op == "env" and ("Vec" in str(env.data) or "make_vec" in str(env.data))
 
