@@ -28,8 +28,8 @@ def ask(request: AskRequest) -> AskAnswer:
     found = search(_ID.sub(lambda word: "my run" if word[0] in named else word[0], request.question))
     near = [_nearby(match.document, group) for match in found[1:4]]
     if not found:
-        named = [Nearby(title=guide.question, command=Action("guide", guide.name)) for guide in guides.list_guides().guides[:3]]
-        return AskAnswer(question=request.question, known=False, nearby=named)
+        examples = [Nearby(title=guide.question, command=Action("guide", guide.name)) for guide in guides.list_guides().guides[:3]]
+        return AskAnswer(question=request.question, known=False, nearby=examples)
     best = found[0].document
     subject = run.id if run is not None else group.id if group is not None else None
     if best.kind == "guide":
