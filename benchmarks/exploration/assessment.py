@@ -72,8 +72,8 @@ def main() -> None:
     if args.verify:
         for case in (each for each in CASES if each.label == "bottleneck"):
             asked = replace(case, options={**case.options, "flagged": True}, spec=SUCCESS, env_steps=2 * case.env_steps)
-            runs = train(asked, 1 if args.quick else 2, near=True)
-            print(f"{sum(run['solved'] for run in runs)} of {len(runs)} solved from anywhere on the way: {case.name}", flush=True)
+            begun = train(asked, 1 if args.quick else 2, near=True)
+            print(f"{sum(run['solved'] for run in begun)} of {len(begun)} solved from anywhere on the way: {case.name}", flush=True)
         return
     kept = KEPT.with_suffix(".quick.jsonl") if args.quick else KEPT
     kept.parent.mkdir(parents=True, exist_ok=True)

@@ -64,14 +64,18 @@ def list_jobs() -> list[Job]:
         "Delivery-v0:ppo_mended": (150_000, ()),
         "CliffWalking-v1:ppo": (80_000, ()),
         "DeepSea-v0:ppo": (30_000, ("env.kwargs={size: 5}",)),
-        "Maze-v0:ppo": (120_000, ("env.kwargs={size: 5, difficulty: 0}", "run.eval_every_env_steps=4000")),
+        "Maze-v0:ppo": (120_000, ("env.kwargs={size: 5, difficulty: 0}",)),
         "DoorKey-v0:ppo": (150_000, ("env.kwargs={size: 5}",)),
         "MountainCarContinuous-v0:ppo": (60_000, ()),
+        # In place of one of these that plain PPO turns out not to solve: only those count.
+        "FrozenLake-v1:ppo": (100_000, ()),
+        "MultiRoom-v0:ppo": (100_000, ("env.kwargs={rooms: 2, size: 4}",)),
     }
     forced: dict[str, tuple[str, ...]] = {"plain": (), "count": ("bonus.kind=count",), "rnd": ("bonus.kind=rnd",)}
     for ref, (budget, extra) in harm.items():
         for arm, settings in forced.items():
-            jobs.append(Job(f"harm {ref}", arm, ref, budget, tuple(range(8)), (*extra, *settings)))
+            often = f"run.eval_every_env_steps={budget // 60}"  # a difference of ten percent has to show
+            jobs.append(Job(f"harm {ref}", arm, ref, budget, tuple(range(16)), (*extra, often, *settings)))
     jobs += [Job("DeepSea-20", "bootstrapped DQN", "DeepSea-v0:bootstrapped_dqn", 200_000, seeds, sea) for seeds in _seeds(5, 5)]
     return jobs
 

@@ -345,6 +345,11 @@ class Case:
         left = (self.budget or 0) - self.trained
         return trained.share(0.8).median + detect.late_trend(trained)[1].slope * left >= self.threshold
 
+    @property
+    def unproven(self) -> bool:
+        """Whether nothing says that it does well: sick, or better than at first with no threshold to tell whether that is enough."""
+        return self.sick or (self.threshold is None and self.standing in ("learning", "plateau"))
+
     @cached_property
     def sick(self) -> bool:
         """Whether something about the returns needs an explanation. Without a threshold, getting better is enough, unless success is

@@ -30,7 +30,17 @@ class Case:
 DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "ppo": {"learning_rate": 1e-3, "n_steps": 64, "batch_size": 64, "n_epochs": 8, "gamma": 0.97, "gae_lambda": 0.9, "ent_coef": 0.003},
     "a2c": {"learning_rate": 2e-3, "n_steps": 8, "gamma": 0.97, "gae_lambda": 0.9, "ent_coef": 0.003, "use_rms_prop": False},
-    "dqn": {"learning_rate": 1e-3, "buffer_size": 15_000, "learning_starts": 500, "batch_size": 64, "gamma": 0.97, "target_update_interval": 250, "train_freq": 4, "exploration_fraction": 0.3, "exploration_final_eps": 0.05},
+    "dqn": {
+        "learning_rate": 1e-3,
+        "buffer_size": 15_000,
+        "learning_starts": 500,
+        "batch_size": 64,
+        "gamma": 0.97,
+        "target_update_interval": 250,
+        "train_freq": 4,
+        "exploration_fraction": 0.3,
+        "exploration_final_eps": 0.05,
+    },
     "sac": {"learning_rate": 1e-3, "buffer_size": 10_000, "learning_starts": 300, "batch_size": 64, "gamma": 0.97, "tau": 0.01},
     "td3": {"learning_rate": 1e-3, "buffer_size": 10_000, "learning_starts": 300, "batch_size": 64, "gamma": 0.97, "tau": 0.01},
 }
@@ -38,8 +48,20 @@ STEPS: Final = {"ppo": 16_000, "a2c": 16_000, "dqn": 14_000, "sac": 4_000, "td3"
 
 # The same fault is another number in another algorithm.
 SETTINGS: Final[dict[str, dict[str, dict[str, Any]]]] = {
-    "lr-high": {"ppo": {"learning_rate": 0.1}, "a2c": {"learning_rate": 0.2}, "dqn": {"learning_rate": 0.3}, "sac": {"learning_rate": 0.1}, "td3": {"learning_rate": 0.1}},
-    "lr-low": {"ppo": {"learning_rate": 1e-6}, "a2c": {"learning_rate": 2e-6}, "dqn": {"learning_rate": 1e-6}, "sac": {"learning_rate": 1e-6}, "td3": {"learning_rate": 1e-6}},
+    "lr-high": {
+        "ppo": {"learning_rate": 0.1},
+        "a2c": {"learning_rate": 0.2},
+        "dqn": {"learning_rate": 0.3},
+        "sac": {"learning_rate": 0.1},
+        "td3": {"learning_rate": 0.1},
+    },
+    "lr-low": {
+        "ppo": {"learning_rate": 1e-6},
+        "a2c": {"learning_rate": 2e-6},
+        "dqn": {"learning_rate": 1e-6},
+        "sac": {"learning_rate": 1e-6},
+        "td3": {"learning_rate": 1e-6},
+    },
     "gamma-low": {name: {"gamma": 0.3} for name in STEPS},
     "entropy-high": {"ppo": {"ent_coef": 0.5}, "a2c": {"ent_coef": 0.5}, "sac": {"ent_coef": 5.0}},
     "epochs-many": {"ppo": {"n_epochs": 80}},
@@ -53,7 +75,11 @@ SETTINGS: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "tau-tiny": {"dqn": {"target_update_interval": 10**6}, "sac": {"tau": 1e-6}, "td3": {"tau": 1e-6}},
     "explore-always": {"dqn": {"exploration_fraction": 1.0, "exploration_final_eps": 0.9}},
     "explore-never": {"dqn": {"exploration_fraction": 0.001, "exploration_final_eps": 0.0}},
-    "updates-few": {"ppo": {"n_epochs": 1, "batch_size": 512, "learning_rate": 3e-4}, "dqn": {"train_freq": 400}, "sac": {"train_freq": 200}},
+    "updates-few": {
+        "ppo": {"n_epochs": 1, "batch_size": 512, "learning_rate": 3e-4},
+        "dqn": {"train_freq": 400},
+        "sac": {"train_freq": 200},
+    },
     "batch-tiny": {"dqn": {"batch_size": 2}, "sac": {"batch_size": 2}},
     "seeds-equal": {name: {} for name in STEPS},
     "eval-raw": {"ppo": {}, "a2c": {}},
@@ -70,11 +96,30 @@ def _sound() -> list[Case]:
     for env in ("ferry", "patrol", "auction", "turret", "docking", "irrigation"):
         cases.append(Case(env, "ppo", settings={"learning_rate": 2.5e-4, "gamma": 0.99, "n_epochs": 4, "gae_lambda": 0.95}, label="slow"))
     for env in ("slalom", "lockpick", "docking"):
-        cases.append(Case(env, "ppo", settings={"n_steps": 256, "batch_size": 128, "ent_coef": 0.0, "learning_rate": 5e-4}, label="long", normalize=True))
+        cases.append(
+            Case(
+                env,
+                "ppo",
+                settings={"n_steps": 256, "batch_size": 128, "ent_coef": 0.0, "learning_rate": 5e-4},
+                label="long",
+                normalize=True,
+            )
+        )
     for env in ("ferry", "patrol", "slalom"):
-        cases.append(Case(env, "dqn", settings={"learning_rate": 3e-4, "target_update_interval": 1_000, "batch_size": 32, "gamma": 0.99}, label="slow"))
+        cases.append(
+            Case(
+                env, "dqn", settings={"learning_rate": 3e-4, "target_update_interval": 1_000, "batch_size": 32, "gamma": 0.99}, label="slow"
+            )
+        )
     for env in ("auction", "turret", "irrigation"):
-        cases.append(Case(env, "a2c", settings={"learning_rate": 7e-4, "n_steps": 5, "gae_lambda": 1.0, "gamma": 0.99, "ent_coef": 0.0, "use_rms_prop": True}, label="default"))
+        cases.append(
+            Case(
+                env,
+                "a2c",
+                settings={"learning_rate": 7e-4, "n_steps": 5, "gae_lambda": 1.0, "gamma": 0.99, "ent_coef": 0.0, "use_rms_prop": True},
+                label="default",
+            )
+        )
     return cases
 
 
@@ -214,8 +259,8 @@ def _second() -> list[Case]:
     for env in ("brewery", "relay", "juggler", "glider"):
         slow = {**_SECOND_BASE["ppo"], "learning_rate": 1.5e-4, "clip_range": 0.1, "gae_lambda": 0.95}
         cases.append(Case(env, "ppo", settings=slow, label="slow"))
-    for env in ("relay", "juggler"):
-        cases.append(Case(env, "dqn", settings={**_SECOND_BASE["dqn"], "learning_rate": 1e-4, "exploration_fraction": 0.6}, label="slow"))
+    slow = {**_SECOND_BASE["dqn"], "learning_rate": 1e-4, "exploration_fraction": 0.6}
+    cases += [Case(env, "dqn", settings=slow, label="slow") for env in ("relay", "juggler")]
     for env in ("brewery", "glider"):
         wide = {**_SECOND_BASE["ppo"], "policy_kwargs": {"net_arch": [128, 128]}, "ent_coef": 0.01, "n_steps": 64}
         cases.append(Case(env, "ppo", settings=wide, label="wide", normalize=True, evaluate=True))

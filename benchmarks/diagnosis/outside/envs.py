@@ -1,4 +1,7 @@
-"""Environments of the outside looks: small tasks unlike the usual ones. Each states its time limit, and which features it cannot do without."""
+"""Environments of the outside looks: small tasks unlike the usual ones.
+
+Each states its time limit, and which features it cannot do without.
+"""
 
 from typing import Any, Final
 
@@ -126,7 +129,7 @@ class Slalom(gym.Env[np.ndarray, Any]):
 
 
 class Auction(gym.Env[np.ndarray, Any]):
-    """Ten sealed bids (five levels) against a rival whose habit shows in his last bid; an item's worth is seen, a budget is not refilled."""
+    """Ten sealed bids (five levels) against a rival whose habit shows in the last bid; an item's worth is seen."""
 
     limit: Final = 10
     essential: Final = (0,)

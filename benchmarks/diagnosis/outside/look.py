@@ -35,11 +35,21 @@ def _load_truth(folder: Path, name: str) -> dict[str, float | None]:
     return {key: sum(each) / len(each) if each else None for key, each in values.items()}
 
 
+def _load_last_evaluation(folder: Path, name: str, seed: int) -> float:
+    import numpy as np
+
+    with np.load(folder / "plain" / name / f"seed_{seed}" / "evaluations.npz") as kept:
+        return float(kept["results"][-3:].mean())
+
+
 def _costs(folder: Path, case: Case) -> bool:
     """Whether the fault cost a good part of what the sound run learned; where no episode ended, it did."""
     faulty, sound = _load_truth(folder, case.name), _load_truth(folder, f"{case.env}-{case.algo}-sound")
-    if case.fault == "same-start" or case.fault in ("eval-raw", "eval-other", "seeds-equal"):
-        return True  # what they cost is not seen in training
+    if case.fault == "seeds-equal":
+        return True  # what it costs is a seed
+    if case.fault in ("same-start", "eval-raw", "eval-other"):
+        # What they cost is not seen in training.
+        faulty = {**faulty, "late": min(_load_last_evaluation(folder, case.name, seed) for seed in (0, 1))}
     if faulty["late"] is None or sound["late"] is None or sound["early"] is None:
         return True
     return sound["late"] - faulty["late"] > HARM * (sound["late"] - sound["early"])
@@ -57,8 +67,15 @@ def _ask(folder: Path, case: Case, view: str) -> dict[str, Any]:
     began = time.perf_counter()
     try:
         report = diagnose(str(folder / ("callback" if view == "env" else view) / case.name), **options)
-    except Exception as error:
-        return {"answers": ["crash"], "error": f"{type(error).__name__}: {error}"[:300], "p": 0.0, "kind": "crash", "severity": "", "alarms": []}
+    except Exception as error:  # noqa: BLE001 — whatever it is, it counts as a crash
+        return {
+            "answers": ["crash"],
+            "error": f"{type(error).__name__}: {error}"[:300],
+            "p": 0.0,
+            "kind": "crash",
+            "severity": "",
+            "alarms": [],
+        }
     found = report.diagnosis
     first = found.causes[0]
     alarms = [f"{each.rule} {each.severity.value}" for each in found.findings if each.severity.value in ("high", "medium")]
@@ -71,6 +88,12 @@ def _ask(folder: Path, case: Case, view: str) -> dict[str, Any]:
         "groups": 1 + len(report.more),
         "seconds": round(time.perf_counter() - began, 2),
     }
+
+
+def recount(folder: Path, part: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Answers that were kept, with what each fault cost as it is reckoned today."""
+    cases = {case.name: case for case in PARTS[part]}
+    return [{**row, "costs": bool(row["fault"]) and _costs(folder, cases[row["case"]])} for row in rows]
 
 
 def take(folder: Path, part: str, views: Sequence[str] = VIEWS, only: str = "") -> list[dict[str, Any]]:
@@ -117,6 +140,10 @@ def count(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
             silent = [row for row in costly if row["fault"] not in PLAIN]
             table[f"{view}: top-1 where the log can tell"] = share(told, is_right)
             table[f"{view}: says that it cannot tell where it cannot"] = share(silent, lambda row: says_nothing(row) or is_right(row))
+            # "It learns; whether it learned enough cannot be told without a threshold" is such an answer, too.
+            table[f"{view}: the same, or that it takes a threshold to tell"] = share(
+                silent, lambda row: says_nothing(row) or is_right(row) or row["answers"][0] == "no-reference"
+            )
         else:
             table[f"{view}: top-1, faults that cost something"] = share(costly, is_right)
             table[f"{view}: top-1, every planted fault"] = share(faults, is_right)
@@ -131,26 +158,39 @@ def count(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return table
 
 
+def _write(kept: Path, head: str, rows: Sequence[dict[str, Any]]) -> None:
+    body = ",\n".join(json.dumps(row) for row in rows)
+    kept.write_text(f'{{"provenance": {head},\n"table": {json.dumps(count(rows), indent=1)},\n"groups": [\n{body}\n]}}\n', "utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--part", default="first")
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--recount", action="store_true", help="the table of a look that was taken, from its answers")
     parser.add_argument("--views", default=",".join(VIEWS))
     parser.add_argument("--only", default="")
     args = parser.parse_args()
     kept = LOOKS / f"outside_{args.part}.json"
+    if args.recount:
+        found = json.loads(kept.read_text("utf-8"))
+        _write(kept, json.dumps(found["provenance"]), recount(args.folder, args.part, found["groups"]))
+        return
     if kept.exists() and not args.again:
         raise SystemExit(f"{kept.name} is there already: such a look is taken once. Where the diagnosis stands today: --again")
     rows = take(args.folder, args.part, args.views.split(","), args.only)
     if not args.again:
         origin = provenance.provenance(f"python -m benchmarks.diagnosis.outside.look FOLDER --part {args.part}")
-        head = json.dumps({key: origin[key] for key in ("date", "commit", "command")})
-        body = ",\n".join(json.dumps(row) for row in rows)
-        kept.write_text(f'{{"provenance": {head},\n"table": {json.dumps(count(rows), indent=1)},\n"groups": [\n{body}\n]}}\n', "utf-8")
+        _write(kept, json.dumps({key: origin[key] for key in ("date", "commit", "command")}), rows)
     for row in rows:
         mark = "" if not row["fault"] else "ok" if is_right(row) else "SURE" if is_sure_and_wrong(row) else "-"
-        print(f"{row['case']:34} {row['view']:9} {mark:4} {'cost' if row['costs'] else '':4} {row['p']:.2f} {row['severity']:7} {row['answers']} {row['alarms']} {row.get('error', '')}")
+        costs = "cost" if row["costs"] else ""
+        print(
+            f"{row['case']:34} {row['view']:9} {mark:4} {costs:4} {row['p']:.2f} {row['severity']:7} {row['answers']}",
+            row["alarms"],
+            row.get("error", ""),
+        )
     for name, value in count(rows).items():
         print(f"{name:70} {value}")
 

@@ -31,9 +31,8 @@ def _train(case: Case, seed: int, folder: Path) -> dict[str, Any]:
 
     class Truth(BaseCallback):
         def _on_step(self) -> bool:
-            for info in self.locals["infos"]:
-                if "sound_return" in info:
-                    sound.append((self.num_timesteps, float(info["sound_return"])))
+            ended = [info["sound_return"] for info in self.locals["infos"] if "sound_return" in info]
+            sound.extend((self.num_timesteps, float(value)) for value in ended)
             return True
 
     random_seed = 0 if case.fault == "seeds-equal" else seed
@@ -42,12 +41,18 @@ def _train(case: Case, seed: int, folder: Path) -> dict[str, Any]:
     )
     if case.normalize:
         env = VecNormalize(env)
-    settings = {"policy_kwargs": {"net_arch": [64, 64] if case.algo in ("ppo", "a2c", "dqn") else [48, 48]}, **DEFAULTS[case.algo], **case.settings}
+    settings = {
+        "policy_kwargs": {"net_arch": [64, 64] if case.algo in ("ppo", "a2c", "dqn") else [48, 48]},
+        **DEFAULTS[case.algo],
+        **case.settings,
+    }
     model: Any = getattr(sb3, case.algo.upper())("MlpPolicy", env, seed=random_seed, device="cpu", **settings)
     model.set_logger(logger.configure(str(folder), ["csv"]))
     callbacks: list[Any] = [Truth(), SentinelCallback()]
     if case.evaluate:
-        other = Faulty(case.env, "act-sometimes" if case.fault == "eval-other" else None if case.fault == "same-start" else case.env_fault, case.size)
+        other = Faulty(
+            case.env, "act-sometimes" if case.fault == "eval-other" else None if case.fault == "same-start" else case.env_fault, case.size
+        )
         judged: Any = DummyVecEnv([lambda: Monitor(other)])
         judged.seed(1_000 + seed)
         if case.normalize:
@@ -73,7 +78,11 @@ def _strip(folder: Path, plain: Path) -> None:
     for path in folder.iterdir():
         if path.name == "progress.csv":
             rows = list(csv.reader(path.open()))
-            kept = [i for i, name in enumerate(rows[0]) if not name.startswith(("train/sentinel/", "train/hp/", "train/metrics/"))] if rows else []
+            kept = (
+                [i for i, name in enumerate(rows[0]) if not name.startswith(("train/sentinel/", "train/hp/", "train/metrics/"))]
+                if rows
+                else []
+            )
             with (plain / path.name).open("w", newline="") as out:
                 csv.writer(out).writerows([[row[i] for i in kept] for row in rows])
         elif path.name != "sentinels.json":

@@ -23,6 +23,8 @@ HIGH: Final = {"ppo": 1e-2, "a2c": 2e-2, "reinforce": 1e-1}
 """Above every tuned setting that we know of, by algorithm: PPO takes many steps on a rollout, REINFORCE one."""
 LOW: Final = {"ppo": 1e-5, "a2c": 1e-5, "reinforce": 1e-4}
 """Below every tuned setting: rl-zoo3's lowest for PPO is 2e-5, with 160 gradient steps per rollout."""
+LEAST_USUAL: Final = 1e-4
+"""From here on PPO's rate is one that most scripts use."""
 
 
 cause(
@@ -137,7 +139,9 @@ def steps_too_small_for_the_budget(case: Case) -> Iterator[Finding]:
     # A policy that is certain hardly moves in KL, however long its steps are.
     certain = measures.relative_entropy(case)
     blind = blind or (len(certain) > 0 and measures.in_learning(case, certain).median < 0.1)
-    if strength <= 0 or not case.sick or not rate or stopped or blind or _held_back(case):
+    # One pass over each rollout moves a policy little at any rate: BAT101 and FAM101 have more to say about that.
+    once = case.algo == "ppo" and case.count("algo.n_epochs") == 1 and (rate or 0.0) >= LEAST_USUAL
+    if strength <= 0 or not case.sick or not rate or stopped or blind or once or _held_back(case):
         return
     # At a usual rate, a policy that hardly moves has another reason: nothing to learn from, or nothing to see.
     usual = HIGH.get(case.algo, 1e-2) / 30

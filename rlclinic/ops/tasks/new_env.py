@@ -26,8 +26,8 @@ def write_environment(request: NewEnvRequest) -> NewEnvironment:
     """Write the files. Nothing is overwritten: if one of them is there already, none is written."""
     design = Design(
         name=_read_name(request.name),
-        obs=_read_space("obs", request.obs, ("box", "dict", "image", "discrete")),
-        action=_read_space("action", request.action, ("box", "discrete", "multidiscrete")),
+        obs=read_space("obs", request.obs, ("box", "dict", "image", "discrete")),
+        action=read_space("action", request.action, ("box", "discrete", "multidiscrete")),
         difficulty=None if request.difficulty is None else _read_range(request.difficulty),
         terms=_read_terms(request.terms),
     )
@@ -79,12 +79,13 @@ def _read_name(name: str) -> str:
     )
 
 
-def _read_space(option: str, text: str, kinds: tuple[str, ...]) -> Space:
+def read_space(option: str, text: str, kinds: tuple[str, ...]) -> Space:
+    """What `box:8` and the like mean; UsageError for anything else, with what could be typed instead."""
     kind, _, size = text.partition(":")
     if kind == "multidiscrete" and kind in kinds and re.fullmatch(r"\d{1,6}(x\d{1,6}){0,100}", size):
         choices = tuple(int(each) for each in size.split("x"))
         if len(choices) <= MOST_CHOICES and all(2 <= each <= MOST_LEVELS for each in choices):
-            return Space(kind, len(choices), choices)
+            return Space("multidiscrete", len(choices), choices)
         raise UsageError(
             f"{option} {text}: up to {MOST_CHOICES} choices, each of 2 to {MOST_LEVELS} things.\n"
             "  No such space could be learned on.\n  Try: ",

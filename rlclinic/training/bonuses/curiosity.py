@@ -106,7 +106,7 @@ def learn(
     """`steps` Adam steps of some networks on random rows of a rollout. seed is [M, 1, 1]."""
     state = dict(state)
     rate = torch.full((len(seed), 1), learning_rate, device=seed.device)
-    for index in _draw_rows(rows, steps, seed, iteration, stream):
+    for index in _draw_rows(rows, steps, seed, iteration, stream).unbind(1):
         with torch.enable_grad():
             weights = {name: state[name].detach().requires_grad_() for name in names}
             total = loss({**state, **weights}, index)
@@ -136,21 +136,41 @@ def learn_targets(
     net, flat = nets[name], state[name].clone()
     moments = OptimizerState(*(state[f"{name}.{part}"].clone() for part in OptimizerState._fields))
     rule = Optimizer("adam", 1e-8, 0.0, 0.0, 0.99, net.layout)
-    going = None if active is None or flat.is_cuda else active.flatten().tolist()
-    for index in _draw_rows(inputs.shape[1], steps, seed, iteration, stream):
-        out, back = q_net_backward.forward_and_back(net, flat, take(inputs, index))
-        grad = back.weights((out - take(targets, index)) / index.shape[1])
-        if flat.is_cuda:
-            flat, moments = optim.step(rule, flat, grad, moments, torch.full_like(flat[:, :1], learning_rate), active)
-        else:
-            optim.adam_in_place(rule, flat, grad, moments, [learning_rate] * len(flat), going)
+    indices = _draw_rows(inputs.shape[1], steps, seed, iteration, stream)
+    if net.written_out and not flat.is_cuda:
+        going = [True] * len(flat) if active is None else active.flatten().tolist()
+        for member in (index for index, goes in enumerate(going) if goes):
+            own = [each[member : member + 1] for each in (flat, *moments)]
+            _learn_in_rounds(net, rule, own, inputs[member], targets[member], indices[member], learning_rate)
+    else:
+        rate = torch.full_like(flat[:, :1], learning_rate)
+        for index in indices.unbind(1):
+            out, back = q_net_backward.forward_and_back(net, flat, take(inputs, index))
+            grad = back.weights((out - take(targets, index)) / index.shape[1])
+            flat, moments = optim.step(rule, flat, grad, moments, rate, active)
     return {**state, name: flat} | {f"{name}.{part}": each for part, each in moments._asdict().items()}
 
 
-def _draw_rows(rows: int, steps: int, seed: Tensor, iteration: int | Tensor, stream: int) -> tuple[Tensor, ...]:
-    """The rows [M, B] of each gradient step. Drawn at once for all: a hash is fifty small operations, however much it is of."""
+def _learn_in_rounds(
+    net: Net, rule: Optimizer, own: list[Tensor], inputs: Tensor, targets: Tensor, indices: Tensor, learning_rate: float
+) -> None:
+    """Edit one member's weights, moments and step count [1, ...] by a gradient step for each of its rows of indices [U, B]."""
+    flat, mean, square, count = own
+    steps, size = indices.shape
+    rounds = net.rounds(size, steps, rests=True)
+    rounds.begin(flat, mean, square, inputs.index_select(0, indices.flatten()).unsqueeze(0))
+    wanted = targets.index_select(0, indices.flatten()).view(steps, size, -1).unbind(0)
+    descend = optim.adam_again(rule, count, learning_rate)
+    for number in range(steps):
+        rounds.by_weights(number, (rounds.forward(number) - wanted[number]).div_(size))
+        descend(*rounds.moving)
+    rounds.end(flat, mean, square)
+
+
+def _draw_rows(rows: int, steps: int, seed: Tensor, iteration: int | Tensor, stream: int) -> Tensor:
+    """The rows [M, U, B] of every gradient step. Drawn at once for all: a hash is fifty small operations, however much it is of."""
     step, place = torch.arange(steps, device=seed.device).view(-1, 1), torch.arange(min(BATCH, rows), device=seed.device)
-    return (rng.bits(seed.view(-1, 1, 1), rng.UPDATE, iteration, stream, step, place) % rows).unbind(1)
+    return rng.bits(seed.view(-1, 1, 1), rng.UPDATE, iteration, stream, step, place) % rows
 
 
 def steps_for(rows: int) -> int:

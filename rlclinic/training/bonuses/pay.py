@@ -232,9 +232,13 @@ def _estimate_advantages(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Advantages [M, T, N] of the bonus by its own values, which then learn its returns; `cell` is where each step led to."""
     episodic = bonus.config.episodic
-    never = torch.zeros_like(steps.terminated)
-    terminated, truncated = (steps.terminated, steps.truncated) if episodic else (never, never)
     gamma, gae_lambda = torch.full_like(state["found"], bonus.config.gamma), torch.full_like(state["found"], GAE_LAMBDA)
+
+    def estimate(value: Tensor, next_value: Tensor) -> tuple[Tensor, Tensor]:
+        if episodic:
+            return returns.gae(novelty, value, next_value, steps.terminated, steps.truncated, gamma, gae_lambda)
+        return returns.gae_without_ends(novelty, value, next_value, gamma, gae_lambda)
+
     # Beyond an end, what is new goes on in the next episode: its first observation has the value. It is what the next step acted on:
     # only those after the last step are not among them yet.
     if bonus.table_values:
@@ -242,7 +246,7 @@ def _estimate_advantages(
         at = _acted_on(bonus, steps, cell)
         led_to = cell if episodic else torch.cat([at[:, 1:], bonus.cells.number(steps.following[:, -1:], buckets)], 1)
         value, next_value = counts.value(table, average, at), counts.value(table, average, led_to)
-        advantage, target = returns.gae(novelty, value, next_value, terminated, truncated, gamma, gae_lambda)
+        advantage, target = estimate(value, next_value)
         state["values"], state["average_value"] = counts.learn_values(table, average, at, target, steps.valid, active)
         return advantage, state
     value = curiosity.outputs(bonus.nets, state, "critic", shown["obs"]).view_as(novelty)
@@ -251,7 +255,7 @@ def _estimate_advantages(
     else:
         last = curiosity.outputs(bonus.nets, state, "critic", shown["last"]).view_as(novelty[:, -1:])
         next_value = torch.cat([value[:, 1:], last], 1)
-    advantage, target = returns.gae(novelty, value, next_value, terminated, truncated, gamma, gae_lambda)
+    advantage, target = estimate(value, next_value)
     learning = (4 * curiosity.steps_for(novelty[0].numel()), bonus.config.learning_rate, seed, iteration, 1, active)
     return advantage, curiosity.learn_targets(bonus.nets, state, "critic", shown["obs"], target.flatten(1).unsqueeze(-1), *learning)
 

@@ -29,9 +29,9 @@ def pack(tensors: Tensors) -> Tensors:
             packed[name] = whole
             continue
         flat = whole.detach().flatten()
-        filled = ~flat.isnan()
-        empty = 0.0 if bool(filled.all()) else math.nan
-        places = (filled if math.isnan(empty) else flat.view(_BITS[flat.dtype]) != 0).nonzero().squeeze(1)  # by bits: -0.0 is not 0.0
+        # A NaN anywhere makes the sum one. By bits: -0.0 is not 0.0.
+        empty = math.nan if bool(flat.sum().isnan()) else 0.0
+        places = (~flat.isnan() if math.isnan(empty) else flat.view(_BITS[flat.dtype]) != 0).nonzero().squeeze(1)
         if len(places) > FILLED * len(flat):
             packed[name] = whole
             continue
