@@ -254,6 +254,16 @@ def test_a_reward_that_the_step_before_explains_is_paid_late() -> None:
     assert transitions._explain_before([state, state], number, state @ [1.0, -1.0]) < 0.3
 
 
+def test_what_is_drawn_anew_at_every_step_and_tells_what_is_paid_is_no_noise() -> None:
+    def told(explained: float, *, repeats: bool) -> bool:
+        facts = _transitions(noise=0.5, reward_explained=explained) | {"seeding": {"observations_repeat": repeats}}
+        return any(one.rule == "ENV403" for one in lint_facts(facts).findings)
+
+    assert not told(0.95, repeats=True), "parts on a belt"
+    assert told(0.2, repeats=True)
+    assert told(0.95, repeats=False), "the same seed shows something else: nobody can act on that"
+
+
 def test_one_half_of_all_actions_that_does_nothing_is_a_matter_of_bounds() -> None:
     facts = _transitions() | {"effects": {"half_idle_dimensions": [0, 1]}}
     facts |= {"action_space": {"kind": "Box", "bounded": True, "low": [-1.0, -1.0], "high": [1.0, 1.0], "size": 2}}

@@ -121,7 +121,9 @@ def observation_is_noise(examination: Examination) -> Iterator[Remark]:
     facts, seeding = _facts(examination), examination.facts.get("seeding") or {}
     share = facts.get("noise") or 0.0
     unseeded = seeding.get("observations_repeat") is False
-    strength = grade(share, 0.12, 0.3) * (1.0 if unseeded else 0.7)
+    # Where the seed fixes it and it tells what is paid, it is no noise: a new part on a belt, another question.
+    chance = 0.7 * (1.0 - grade(facts.get("reward_explained") or 0.0, 0.5, 0.8))
+    strength = grade(share, 0.12, 0.3) * (1.0 if unseeded else chance)
     if _moves(examination) and strength > 0:
         yield Remark(
             f"{percent(share)} of what observations vary by is drawn anew at every step", strength=strength, numbers={"share": share}
