@@ -261,7 +261,8 @@ def _calm(cases: Sequence[Case]) -> Cause:
     states = Counter(case.standing for case in cases)
     title = None
     if states["unknown"] == len(cases):
-        id = NO_RETURN
+        id, stopped = NO_RETURN, next(filter(None, (case.history.stopped_because for case in cases)), None)
+        title = None if stopped is None else f"no return was logged before it stopped: {stopped}"
     elif any(case.on_course for case in cases):
         id, title = TOO_EARLY, "on its way: at the present rate it gets there within its budget"
     elif states["early"] or any(case.sick for case in cases):
