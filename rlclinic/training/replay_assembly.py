@@ -119,13 +119,21 @@ def _check_spaces(config: Config, env: VecEnv, algorithm: OffPolicyAlgorithm) ->
                 Change("env.wrappers", [{"id": "ClipAction"}]),
                 " around an environment with bounds, or :ppo",
             )
-    if len(env.obs_shape) != 1 and (env.picture is None or name not in ("dqn", "bootstrapped_dqn")):
-        raise ConfigError(
-            f"{config.env.id} gives observations of shape {tuple(env.obs_shape)}; {name} here learns from vectors.\n"
-            "  The first layer could not be applied.\n  Flatten them: ",
-            Change("env.wrappers", [{"id": "FlattenObservation"}]),
-            f", or try {config.env.id}:ppo",
-        )
+    if env.picture is None or name not in ("dqn", "bootstrapped_dqn"):
+        _check_vectors(config, env, f", or try {config.env.id}:ppo")
+
+
+def _check_vectors(config: Config, env: VecEnv, *otherwise: str) -> None:
+    """Refuse images, also those that lie in one row with numbers (a Dict), and other arrays."""
+    if len(env.obs_shape) == 1 and env.picture is None:
+        return
+    gives = f"observations of shape {tuple(env.obs_shape)}" if len(env.obs_shape) > 1 else "images with numbers beside them"
+    raise ConfigError(
+        f"{config.env.id} gives {gives}; {config.algo.name} here learns from vectors.\n"
+        "  The first layer could not be applied.\n  Flatten them: ",
+        Change("env.wrappers", [{"id": "FlattenObservation"}]),
+        *otherwise,
+    )
 
 
 def _check_imitation(config: Config, env: VecEnv) -> None:
@@ -140,12 +148,7 @@ def _check_imitation(config: Config, env: VecEnv) -> None:
             Change("env.wrappers", [{"id": "ClipAction"}]),
             " around an environment with bounds",
         )
-    if len(env.obs_shape) != 1:
-        raise ConfigError(
-            f"{config.env.id} gives observations of shape {tuple(env.obs_shape)}; {config.algo.name} here learns from vectors.\n"
-            "  The first layer could not be applied.\n  Flatten them: ",
-            Change("env.wrappers", [{"id": "FlattenObservation"}]),
-        )
+    _check_vectors(config, env)
     if env.skips:
         raise ConfigError(
             f"{config.env.id} resets in a step of its own, in which there is nothing to label.\n  Train with one env object each"
