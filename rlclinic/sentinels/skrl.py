@@ -28,6 +28,7 @@ def watch(agent: Any, *, env: Any = None, every: int = EVERY) -> Transitions:
         observation_space=getattr(agent, "observation_space", None),
         parameters=parameters,
         every=every,
+        resets_take_a_step=_resets_take_a_step(env),
     )
     record, write = agent.record_transition, getattr(agent, "write_tracking_data", None)
 
@@ -59,8 +60,25 @@ def _write_settings(agent: Any, env: Any, timesteps: Any) -> None:
     cfg = agent.cfg
     raw = dataclasses.asdict(cfg) if dataclasses.is_dataclass(cfg) and not isinstance(cfg, type) else dict(cfg)
     plain = {key: value for key, value in raw.items() if isinstance(value, bool | int | float | str)}
-    inner = getattr(getattr(env, "_unwrapped", env), "spec", None)
+    rates = raw.get("learning_rate")
+    if isinstance(rates, tuple | list) and rates:
+        # skrl keeps one for each network, the policy's first, even where its user gave a single one.
+        plain |= {"learning_rate": rates[0]} | ({"value_lr": rates[-1]} if rates[-1] != rates[0] else {})
+    inner = _find_spec(getattr(env, "_unwrapped", env))
     written = {"agent": {"class": type(agent).__name__, **plain}, "trainer": {"timesteps": timesteps}}
     written |= {"num_envs": env.num_envs} if hasattr(env, "num_envs") else {}
     written |= {"env": inner.id} if inner is not None else {}
     path.write_text(json.dumps(written), encoding="utf-8")
+
+
+def _resets_take_a_step(env: Any) -> bool:
+    """Whether the step after an end only resets, as Gymnasium's vector environments do unless they are told otherwise."""
+    inner = getattr(env, "_env", env)
+    mode = (getattr(inner, "metadata", None) or {}).get("autoreset_mode")
+    return getattr(mode, "name", mode) == "NEXT_STEP"
+
+
+def _find_spec(env: Any) -> Any:
+    """What an environment is registered as; of several that were put together by hand, the first one."""
+    spec = getattr(env, "spec", None)
+    return getattr(next(iter(getattr(env, "envs", None) or ()), None), "spec", None) if spec is None else spec

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from rlclinic.actions import Action, Change
-from rlclinic.config import Config
+from rlclinic.config import Config, ImitationConfig
 from rlclinic.config.corrections import CORRECTIONS
 from rlclinic.errors import ConfigError
 from rlclinic.training import optim
@@ -120,19 +120,19 @@ def _check_spaces(config: Config, env: VecEnv, algorithm: OffPolicyAlgorithm) ->
                 " around an environment with bounds, or :ppo",
             )
     if env.picture is None or name not in ("dqn", "bootstrapped_dqn"):
-        _check_vectors(config, env, f", or try {config.env.id}:ppo")
+        _check_vectors(config, env)
 
 
-def _check_vectors(config: Config, env: VecEnv, *otherwise: str) -> None:
-    """Refuse images, also those that lie in one row with numbers (a Dict), and other arrays."""
+def _check_vectors(config: Config, env: VecEnv) -> None:
+    """ConfigError for observations that are no vector: a picture, or one with numbers beside it, which lie in one row of bytes."""
     if len(env.obs_shape) == 1 and env.picture is None:
         return
-    gives = f"observations of shape {tuple(env.obs_shape)}" if len(env.obs_shape) > 1 else "images with numbers beside them"
+    what = f"of shape {tuple(env.obs_shape)}" if len(env.obs_shape) != 1 else "that are a picture with numbers beside it"
     raise ConfigError(
-        f"{config.env.id} gives {gives}; {config.algo.name} here learns from vectors.\n"
+        f"{config.env.id} gives observations {what}; {config.algo.name} here learns from vectors.\n"
         "  The first layer could not be applied.\n  Flatten them: ",
         Change("env.wrappers", [{"id": "FlattenObservation"}]),
-        *otherwise,
+        *(() if config.offline or isinstance(config.algo, ImitationConfig) else (f", or try {config.env.id}:ppo",)),
     )
 
 

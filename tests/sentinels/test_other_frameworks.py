@@ -64,6 +64,20 @@ def test_an_observation_that_stands_still_shows_in_both_directions() -> None:
     assert by_time.take_row() == {}
 
 
+def test_a_step_that_only_resets_is_no_transition() -> None:
+    """Gymnasium's NEXT_STEP: the step after an end has the reward 0 and an action that nobody looks at."""
+    transitions = Transitions(action_space=ACTIONS, every=10**9, resets_take_a_step=True)
+    rng = np.random.default_rng(0)
+    for place in range(60):
+        resets = place % 6 == 5
+        ends = np.full(4, place % 6 == 4)
+        paid = np.full(4, 0.0 if resets else -1.0)
+        transitions.add(rng.normal(size=(4, 3)), np.full(4, int(resets)), paid, ends, np.zeros(4, dtype=bool))
+    row = transitions.take_row()
+    assert (row[S + "reward_max"], row[S + "reward_mean"], row[S + "action_top_share"]) == (-1.0, -1.0, 1.0)
+    assert (row[S + "terminated"], row[S + "starts"]) == (40.0, 36.0)
+
+
 def test_steps_are_copied_because_frameworks_write_the_next_one_into_the_same_memory() -> None:
     obs, transitions = np.zeros((2, 3)), Transitions(every=10**9)
     for place in range(4):
@@ -122,6 +136,16 @@ def test_an_agent_of_skrl_logs_our_columns_and_leaves_its_settings(tmp_path: Pat
     assert (found.settings["algo.learning_rate"], found.settings["algo.batch_size"]) == (0.002, 32)
     assert {S + "reward_std", S + "obs_repeat", S + "action_top_share"} <= set(found.series)
     assert json.loads((tmp_path / "config.json").read_text())["trainer"] == {"timesteps": 32}
+
+
+def test_rates_of_two_networks_and_an_environment_among_several_are_found(tmp_path: Path) -> None:
+    agent = PPO(tmp_path)
+    agent.cfg = {"learning_rate": (1e-3, 1e-3), "rollouts": 16}
+    envs = [SimpleNamespace(spec=SimpleNamespace(id="CartPole-v1"))] * 4
+    skrl.watch(agent, env=SimpleNamespace(num_envs=4, spec=None, envs=envs), every=16)
+    agent.write_tracking_data(timestep=1, timesteps=32)
+    kept = json.loads((tmp_path / "config.json").read_text())
+    assert (kept["env"], kept["agent"]["learning_rate"]) == ("CartPole-v1", 1e-3)
 
 
 def test_something_that_is_no_agent_is_an_error_with_what_to_do() -> None:

@@ -55,7 +55,7 @@ def test_every_two_features_keep_all_promises_together(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "images beside numbers, for a learner of vectors": (
         {"algorithm": "td3", "task": "own, image and box"},
-        "images with numbers beside them",
+        "a picture with numbers beside it",
     ),
     "scaled rewards, for a learner that sees none": (
         {"algorithm": "dagger", "normalizers": "reward"},

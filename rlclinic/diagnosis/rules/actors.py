@@ -209,9 +209,10 @@ def entropy_is_worth_more_than_the_task(case: Case) -> Iterator[Finding]:
     alpha, late = case.signal(ALPHA).share(0.5), off_policy.entropy(case).share(0.5)
     paid = off_policy.reward_spread(case)
     size = _components(case)
-    random = grade(late.median / (size * NATS), 0.2, 0.8) if len(late) else 0.6
-    strength = min(grade(decades(alpha.median * NATS / paid), -1.0, 0.0), max(random, 0.0))
     fixed = case.real("algo.ent_coef") is not None or (len(alpha) > 2 and alpha.top == alpha.bottom)
+    # One that is learned comes down where it is too high; one that was set does not.
+    random = grade(late.median / (size * NATS), 0.2, 0.8) if len(late) else 0.9 if fixed else 0.6
+    strength = min(grade(decades(alpha.median * NATS / paid), -1.0, 0.0), max(random, 0.0))
     # A learned temperature that is still on its way down is late, not wrong, and one whose entropy nobody logged may be where its usual
     # target has it; beside rewards that are next to nothing any would be high.
     target = off_policy.target_entropy(case)
@@ -220,7 +221,8 @@ def entropy_is_worth_more_than_the_task(case: Case) -> Iterator[Finding]:
         return
     late_only = not fixed and usual and not len(late)
     strength *= 0.3 if late_only or (paid < TINY_REWARD and alpha.median <= 1.0) else 1.0
-    if not strength > 0 or not case.sick:
+    # A coefficient that somebody set is known to stay where it is, however little the return says of itself.
+    if not strength > 0 or not (case.unproven if fixed else case.sick):
         return
     text = f"alpha {say(alpha.median)} against rewards that vary by {say(paid)} per step" + (
         f"; the entropy stays at {say(late.median)}" if len(late) else ""

@@ -25,11 +25,23 @@ from rlclinic.diagnosis.registry import (
 from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
 
+_NOISE: dict[str, cases.Shape] = {
+    "train/sentinel/obs_diff_autocorr": -0.5,
+    "train/sentinel/obs_explained": 0.55,
+    "train/sentinel/action_effect": 0.05,
+    "train/sentinel/action_effect_shuffled": 0.04,
+    "train/sentinel/reward_by_action": 0.01,
+}
+"""Observations that are drawn anew at each step."""
 REPEAT, OBS_STD, OBS_MAX = sentinel("obs_repeat"), sentinel("obs_std_min"), sentinel("obs_abs_max")
 TERMINATED, TRUNCATED = sentinel("terminated"), sentinel("truncated")
 SETTLED = 0.1
 HIGHEST_RATE = 0.02
 """Above every learning rate that suits Adam."""
+ALWAYS_AT_BOUND = 0.9
+"""Share of actions at a bound that no policy with noise of about the box's size has at its start."""
+NARROW = 0.3
+"""Half the width of a box below which a deviation of 1 is mostly cut off."""
 SLIVER = 0.05
 """Of half a box's width: a deviation below it leaves nearly all of the box untried."""
 
@@ -243,13 +255,16 @@ def an_observation_component_is_constant(case: Case) -> Iterator[Finding]:
     # A return that rises without success is learned from what is seen: that is not what keeps the task from being done.
     success = case.signal("train/roll/success_rate").share(0.5)
     gamed = len(success) > 0 and success.median < 0.05 and case.improved
+    # One of many that never changes, in a run that learned something from the others, is as likely padding.
+    few = 0.0 < measures.known(measures.early(case, "obs_constant"), 1.0) <= 0.3 and case.improved
     where = f" {int(worst.median)}" if len(worst) else ""
     text = f"component{where} of the observation never changes"
     fix = change(
         case, "env.frame_stack", 4, "several observations together show what changes; better: return the missing component", "> 30 %"
     )
     proof = evidence(OBS_STD, text, *case.span, deviation=deviation.median)
-    yield Finding(strength=0.45 if frozen or gamed else 1.0, text=text, evidence=(proof,), remedies=(fix,))
+    strength = 0.45 if frozen or gamed else 0.6 if few else 1.0
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
 @rule(
@@ -358,7 +373,9 @@ def actions_lie_on_their_bounds(case: Case) -> Iterator[Finding]:
     share = case.learning(sentinel("action_at_bound"))
     first = case.sentinel("action_at_bound").share(0.0, 0.1).median
     strength = max(grade(first, 0.7, 0.9), grade(share.median, 0.75, 0.95))
-    if strength <= 0 or not case.sick:
+    # Nearly every action cut off from the first one on is the box's doing, and not a policy's that has learned to use its ends.
+    always = min(first, share.median) >= ALWAYS_AT_BOUND
+    if strength <= 0 or not (case.unproven if always else case.sick):
         return
     text = f"{percent(share.median)} of the actions lie on a bound (at the start {percent(first)})"
     fix = advice(
@@ -369,6 +386,50 @@ def actions_lie_on_their_bounds(case: Case) -> Iterator[Finding]:
     yield Finding(
         strength=strength, text=text, evidence=(evidence(share.name, text, *case.span, median=share.median, first=first),), remedies=(fix,)
     )
+
+
+@rule(
+    "ENV626",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[sentinel("action_at_bound"), "config:about.action_low", "config:about.action_high"],
+    cites=["raffin2021sb3"],
+    causes=["action-bounds"],
+    bad=lambda: cases.continuous(
+        {"train/sentinel/action_at_bound": 0.97}, settings={"about.action_low": -0.03, "about.action_high": 0.03}, threshold=None
+    ),
+    good=[
+        # A box of a usual size, whose ends the policy has learned to use.
+        lambda: cases.continuous(
+            {"train/sentinel/action_at_bound": 0.97}, settings={"about.action_low": -1.0, "about.action_high": 1.0}, threshold=None
+        ),
+        # A narrow one with noise to match.
+        lambda: cases.continuous(
+            {"train/sentinel/action_at_bound": 0.3}, settings={"about.action_low": -0.03, "about.action_high": 0.03}, threshold=None
+        ),
+    ],
+)
+def the_box_is_narrower_than_the_noise(case: Case) -> Iterator[Finding]:
+    """The box of actions is a small part of the policy's noise, so that nearly every action is cut off, from the first on.
+
+    ## Why it hurts
+    A Gaussian policy starts with a deviation of about 1. In a box of ±0.03 all that is left of an action is its sign; if the simulator
+    expects another unit, its actions have hardly any effect, too.
+
+    ## When it is fine
+    With a deviation that starts as narrow as the box (log_std_init).
+    """
+    share, low, high = case.sentinel("action_at_bound"), case.real("about.action_low"), case.real("about.action_high")
+    if low is None or high is None or not high > low or not case.unproven:
+        return
+    first = share.share(0.0, 0.1).median
+    strength = min(grade(-decades((high - low) / 2), -decades(NARROW), -decades(NARROW / 3)), grade(min(first, share.median), 0.7, 0.9))
+    if strength <= 0:
+        return
+    text = f"{percent(share.median)} of the actions lie on a bound of a box of {say(low)} to {say(high)}"
+    fix = advice("rescale the action space to [-1, 1] (gymnasium.wrappers.RescaleAction); is its unit what step() expects?", "> 30 %")
+    proof = evidence(share.name, text, *case.span, median=share.median, width=high - low)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
 @rule(
@@ -529,7 +590,20 @@ cause(
         }
     ),
     good=[
-        # The action is seen, eight steps later.
+        # The action is seen, in the next observation or eight steps later.
+        lambda: cases.unsolved(
+            {
+                **cases.flat_returns(22.0),
+                "train/roll/ep_rew_mean": lambda share: 22 + 0.5 * np.sin(300 * share),
+                "train/metrics/explained_variance": 0.8,
+                "train/sentinel/return_std": 5.0,
+                "train/metrics/kl_divergence": 0.005,
+                "train/sentinel/entropy_relative": lambda share: 1 - 0.6 * share,
+                "train/roll/ep_rew_std": 5.0,
+                "train/sentinel/action_effect": 0.85,
+                "train/sentinel/action_effect_shuffled": 0.03,
+            }
+        ),
         lambda: cases.unsolved(
             {
                 **cases.flat_returns(22.0),
@@ -544,7 +618,21 @@ cause(
                 "train/sentinel/action_effect_past": 0.9,
                 "train/sentinel/action_lag": 8.0,
             }
-        )
+        ),
+        # A policy that goes where a bonus is, while nobody has met the goal: the task's return has nothing to follow.
+        lambda: cases.unsolved(
+            {
+                **cases.flat_returns(22.0),
+                "train/roll/ep_rew_mean": lambda share: 22 + 0.5 * np.sin(300 * share),
+                "train/metrics/explained_variance": 0.8,
+                "train/sentinel/return_std": 5.0,
+                "train/metrics/kl_divergence": 0.005,
+                "train/sentinel/entropy_relative": lambda share: 1 - 0.6 * share,
+                "train/roll/ep_rew_std": 5.0,
+                "train/bonus/share": 0.95,
+            },
+            settings={"bonus.kind": "noveld"},
+        ),
     ],
 )
 def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
@@ -573,10 +661,8 @@ def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
     once = 1.0 if chance is None else grade(-(returns.top - start) / width, -8.0, -4.0)
     strength = min(*parts, grade(-drift, -0.6, -0.3), max(settled, 0.3), once, 0.0 if case.improved and chance is None else 1.0)
     strength *= (1.0 - measures.follows_bonus(case)) * (1.0 - measures.rise_above_chance(case))
-    # An action that is seen in later observations arrived; and where every step pays the same, no return can tell whether it did.
-    late, same = case.sentinel("action_lag").share(0.0, 0.5), case.sentinel("reward_std")
-    if (len(late) and late.median > 0) or (len(same) and same.top <= 1e-6 * abs(case.sentinel("reward_max").top)):
-        strength *= 1.0 - grade(measures.known(_effect(case), 0.0), 0.3, 0.6)
+    # An action that is seen in the next observations, or in later ones, arrived: what it does to the return is another matter.
+    strength *= 1.0 - grade(measures.known(_effect(case), 0.0), 0.3, 0.6)
     if strength <= 0:
         return
     stays = say(returns.share(0.5).median)
@@ -856,6 +942,57 @@ def the_past_tells_what_the_observation_does_not(case: Case) -> Iterator[Finding
     text = f"observation and action explain {percent(explained)} of the next change; the observation before adds {percent(memory)}"
     fix = change(case, "env.frame_stack", 4, "several observations together show what changes; better: return the missing part", "> 30 %")
     proof = evidence(sentinel("obs_memory"), text, *case.span, memory=memory, explained=explained)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+cause(
+    "observation-noise",
+    "observations are mostly noise",
+    "fault of environment",
+    advice="look for what blurs or mixes the observation on its way: print two observations of the same state",
+    explains="VAL201 EVA802 VAL203 ENV619 LRN107 ENT301 ENT302",
+)
+
+
+@rule(
+    "ENV627",
+    severity=Severity.HIGH,
+    needs=[sentinel("obs_diff_autocorr"), sentinel("obs_explained"), sentinel("action_effect"), sentinel("action_effect_shuffled")],
+    cites=["jones2021debugging"],
+    causes=["observation-noise"],
+    bad=lambda: cases.unsolved(_NOISE),
+    good=[
+        # The action shows, as it does where noise is only added to what is seen.
+        lambda: cases.unsolved(_NOISE | {"train/sentinel/action_effect": 0.6}),
+        # A state that is drawn anew at each step, as in a bandit with a context: what is done to it is paid for.
+        lambda: cases.unsolved(_NOISE | {"train/sentinel/reward_by_action": 0.3}),
+        lambda: cases.unsolved(_NOISE | {"train/sentinel/obs_diff_autocorr": 0.1}),
+    ],
+)
+def observations_turn_back_at_every_step(case: Case) -> Iterator[Finding]:
+    """Every change of the observation is taken back at the next step, as of numbers that are drawn anew, and no action shows in it.
+
+    ## Why it hurts
+    What is seen says next to nothing about the state: noise far larger than the signal, or components that change places. The best
+    action cannot be known from it.
+
+    ## When it is fine
+    Tasks whose state is drawn anew at each step, if what is done is paid for at once.
+    """
+    turns, explained = measures.early(case, "obs_diff_autocorr"), measures.early(case, "obs_explained")
+    paid = measures.known(measures.while_varied(case, "reward_by_action"), 0.0)
+    # Of two independent draws the first explains half of the difference.
+    strength = min(
+        grade(-turns, 0.42, 0.46),
+        grade(-abs(explained - 0.55), -0.15, -0.1),
+        grade(-measures.known(_effect(case), 0.0), -0.1, -0.05),
+        grade(-paid, -0.1, -0.05),
+    )
+    if strength <= 0 or not case.sick or _shows_flags(case) or _blind(case):
+        return
+    text = f"changes of the observation are taken back at the next step (correlation {say(turns)}), whatever is done"
+    fix = advice("print several observations of one state: what adds noise to them, or mixes their components?", "> 30 %")
+    proof = evidence(sentinel("obs_diff_autocorr"), text, *case.span, correlation=turns, explained=explained)
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.columns import EPISODES, EVAL_LENGTH, LENGTH, OFFLINE, RETURN, sentinel
+from rlclinic.diagnosis.columns import EPISODES, EVAL_LENGTH, LENGTH, OFFLINE, RETURN, RETURN_STD, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
@@ -183,6 +183,10 @@ def every_episode_runs_into_the_time_limit(case: Case) -> Iterator[Finding]:
         return
     share = float(np.sum(cut.values)) / total
     flat = grade(-detect.spread(returns.values) / max(abs(returns.median), 1e-9), -0.08, -0.02)
+    # Means of many episodes lie close together whatever happens in them: on a floor single episodes do, too.
+    single = case.signal(RETURN_STD).share(0.4)
+    if len(single):
+        flat = min(flat, grade(-single.median / max(abs(returns.median), 1e-9), -0.25, -0.1))
     # A limit that the config sets below the task's own is the first suspect; else it may be exploration that fails.
     limit, usual = case.count("env.max_episode_steps"), case.count("spec.max_episode_steps")
     strength = min(flat, grade(share, 0.9, 0.98)) * (1.0 if limit and (not usual or limit < usual) else 0.6)
@@ -206,8 +210,10 @@ def every_episode_runs_into_the_time_limit(case: Case) -> Iterator[Finding]:
     needs=[LENGTH],
     cites=["pardo2018time"],
     causes=["episode-too-short"],
-    bad=lambda: cases.foreign({"train/roll/ep_len_mean": 6.0, "val/roll/ep_len_mean": 6.0}),
+    bad=lambda: cases.foreign({**cases.flat_returns(6.0), "train/roll/ep_len_mean": 6.0, "val/roll/ep_len_mean": 6.0}),
     good=[
+        # It once got better: there was time for that.
+        lambda: cases.foreign({"train/roll/ep_len_mean": 6.0, "val/roll/ep_len_mean": 6.0}),
         lambda: cases.foreign({"train/roll/ep_len_mean": 60.0, "val/roll/ep_len_mean": 60.0}),
         # Episodes that end by themselves end at different times.
         lambda: cases.foreign({"train/roll/ep_len_mean": lambda share: 6.0 + 2 * share, "val/roll/ep_len_mean": 7.0}),
@@ -224,7 +230,8 @@ def every_episode_is_over_after_a_few_steps(case: Case) -> Iterator[Finding]:
     """
     length, judged = case.signal(LENGTH), case.signal(EVAL_LENGTH)
     ended = case.signal(TERMINATED)
-    if len(length) < 4 or not case.sick or (case.time_limit and case.time_limit > 1.5 * length.median):
+    # A run that once got better had the time for it.
+    if len(length) < 4 or not case.sick or case.improved or (case.time_limit and case.time_limit > 1.5 * length.median):
         return
     same = float(np.ptp(length.values)) <= 0.01 * length.median
     same = same and (not len(judged) or abs(judged.median - length.median) <= 0.01 * length.median)

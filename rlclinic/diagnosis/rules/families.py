@@ -43,7 +43,7 @@ cause(
 
 @rule(
     "FAM101",
-    severity=Severity.HIGH,
+    severity=Severity.MEDIUM,  # a symptom: HIGH is for causes
     algos=ON_POLICY,
     needs=[KL, RETURN],
     cites=["schulman2017ppo"],
@@ -90,7 +90,7 @@ cause(
 
 @rule(
     "FAM102",
-    severity=Severity.HIGH,
+    severity=Severity.MEDIUM,  # a symptom: HIGH is for causes
     algos=ON_POLICY,
     needs=[EXPLAINED_VARIANCE, RETURN],
     cites=["jones2021debugging"],
@@ -145,7 +145,7 @@ cause(
 
 @rule(
     "FAM103",
-    severity=Severity.HIGH,
+    severity=Severity.MEDIUM,  # a symptom: HIGH is for causes
     algos=ON_POLICY,
     needs=[KL, EXPLAINED_VARIANCE, RETURN],
     cites=["jones2021debugging"],

@@ -13,7 +13,7 @@ from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, cause, change, decades, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
-from rlclinic.diagnosis.signals.off_policy import OFF_POLICY
+from rlclinic.diagnosis.signals.off_policy import HIGHEST_RATE, OFF_POLICY
 from rlclinic.runs.history import History, Series
 
 WITH_SCHEDULES: Final = ("rlclinic", "sb3", "gymnasium-solver")
@@ -23,6 +23,8 @@ HIGH: Final = {"ppo": 1e-2, "a2c": 2e-2, "reinforce": 1e-1}
 """Above every tuned setting that we know of, by algorithm: PPO takes many steps on a rollout, REINFORCE one."""
 LOW: Final = {"ppo": 1e-5, "a2c": 1e-5, "reinforce": 1e-4}
 """Below every tuned setting: rl-zoo3's lowest for PPO is 2e-5, with 160 gradient steps per rollout."""
+LEAST_USUAL: Final = 1e-4
+"""From here on PPO's rate is one that most scripts use."""
 
 
 cause(
@@ -62,7 +64,9 @@ def learning_rate_unusually_high(case: Case) -> Iterator[Finding]:
     rate, limit = case.real("algo.learning_rate"), HIGH.get(case.algo, 1e-2)
     if rate is None or rate <= limit or case.setting("algo.optimizer") == "sgd":
         return
-    text = f"learning_rate {say(rate)}; tuned settings stay below {say(limit)}"
+    # One number for one thing: QVL106 says the same of learners with a replay.
+    usual = HIGHEST_RATE if case.algo in OFF_POLICY else limit
+    text = f"learning_rate {say(rate)}; tuned settings stay below {say(usual)}"
     constant = not isinstance(case.setting("algo.learning_rate"), Mapping)
     proof = evidence(RATE, text + (", and it never falls" if constant else ""), value=rate, usual_most=limit)
     fix = change(case, "algo.learning_rate", {"start": 1e-3, "end": 0.0, "schedule": "linear"}, "a usual rate that falls to 0", "> 30 %")
@@ -135,7 +139,9 @@ def steps_too_small_for_the_budget(case: Case) -> Iterator[Finding]:
     # A policy that is certain hardly moves in KL, however long its steps are.
     certain = measures.relative_entropy(case)
     blind = blind or (len(certain) > 0 and measures.in_learning(case, certain).median < 0.1)
-    if strength <= 0 or not case.sick or not rate or stopped or blind or _held_back(case):
+    # One pass over each rollout moves a policy little at any rate: BAT101 and FAM101 have more to say about that.
+    once = case.algo == "ppo" and case.count("algo.n_epochs") == 1 and (rate or 0.0) >= LEAST_USUAL
+    if strength <= 0 or not case.sick or not rate or stopped or blind or once or _held_back(case):
         return
     # At a usual rate, a policy that hardly moves has another reason: nothing to learn from, or nothing to see.
     usual = HIGH.get(case.algo, 1e-2) / 30

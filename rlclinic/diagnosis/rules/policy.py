@@ -402,6 +402,8 @@ cause(
     certain=True,
     causes=["advantage-sign"],
     bad=lambda: cases.unsolved({"train/sentinel/adv_logp_corr": -0.15}),
+    # Ten rows of one gradient step each say little, and the return has risen all along.
+    good=[lambda: cases.solved({"train/sentinel/adv_logp_corr": -0.05})],
 )
 def good_actions_get_less_likely(case: Case) -> Iterator[Finding]:
     """Actions with a positive advantage become less likely.
@@ -419,7 +421,8 @@ def good_actions_get_less_likely(case: Case) -> Iterator[Finding]:
         return
     middle, negative = float(np.median(seen)), float((seen < 0).mean())
     strength = min(grade(-middle, 0.0, 0.03), grade(negative, 0.6, 0.9))
-    if strength <= 0:
+    # A policy that climbs down does not get better: a return that rose and held refutes it, however few rows say otherwise.
+    if strength <= 0 or (case.improved and not case.sick):
         return
     text = f"advantage and change of log-probability correlate by {say(middle)}: what is good gets rarer"
     proof = evidence(CORRELATION, text, *case.span, median=middle, share_negative=negative)

@@ -18,6 +18,8 @@ DISTANCE: Final = off_policy.DISTANCE
 TAU: Final = ("config:algo.tau", "config:algo.target_update_interval")
 SIZE, STARTS = "config:algo.buffer_size", "config:algo.learning_starts"
 UPDATES: Final = (sentinel("updates_per_step"), sentinel(off_policy.STEPS), "config:algo.gradient_steps")
+USUAL_WARM_UP: Final = 1000.0
+"""Env steps before the first gradient step that many scripts begin with, whatever their budget."""
 FEW: Final = 6000.0
 """Gradient steps in a run: tuned settings have 10,000 or more, of small tasks too."""
 
@@ -247,6 +249,8 @@ def learning_begins_late(case: Case) -> Iterator[Finding]:
     start, budget = off_policy.learning_starts(case), max(float(case.budget or case.trained), 1.0)
     # Where nobody knows the budget, the log may be the beginning of a longer one.
     strength = grade(start / budget, 0.25, 0.45) * (1.0 if case.budget else 0.8)
+    # A warm-up of a usual length fills a budget that is too small for anything: that is BUD104's to say.
+    strength *= 0.2 if start <= USUAL_WARM_UP and budget < 2 * USUAL_WARM_UP else 1.0
     if strength <= 0 or not case.sick:
         return
     text = f"the first gradient step comes after {say(start)} env steps, {percent(start / budget)} of the run"
@@ -314,7 +318,7 @@ def minibatches_of_a_few_transitions(case: Case) -> Iterator[Finding]:
     """
     size = case.real("algo.batch_size")
     strength = 0.0 if not size else grade(-decades(size), -decades(16.0), -decades(6.0))
-    if not strength > 0 or not case.sick:
+    if not strength > 0 or not case.unproven:
         return
     text = f"{say(size or 0.0)} transitions per gradient step; usual are 32 to 256"
     fix = change(case, "algo.batch_size", 64, "the errors of 64 transitions average out", "> 30 %", "slower per gradient step")

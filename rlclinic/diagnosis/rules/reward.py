@@ -21,6 +21,14 @@ CONSTANT = 0.1
 """Spread of a reward that is the same at every step, as a share of it."""
 SUCCESS = "train/roll/success_rate"
 STD, LOW, HIGH = sentinel("reward_std"), sentinel("reward_min"), sentinel("reward_max")
+_LASTS: dict[str, cases.Shape] = {
+    RETURN: lambda share: 2.0 * (30 + 20 * share),
+    LENGTH: lambda share: 30 + 20 * share,
+    EVAL_RETURN: None,
+    SUCCESS: lambda share: 0.4 - 0.35 * share,
+    "train/sentinel/reward_mean": 2.0,
+}
+"""Every step pays 2, episodes last longer and longer, and fewer of them are a success."""
 
 
 cause(
@@ -142,6 +150,12 @@ cause(
         lambda: cases.unsolved(
             {"train/sentinel/return_abs_p95": 0.02, "train/sentinel/reward_max": 0.005, "train/sentinel/reward_min": -0.005}
         ),
+        # Costs of the way, while a bonus is followed and the goal was never met.
+        lambda: cases.unsolved(
+            {"train/sentinel/return_abs_p95": 0.002, "train/sentinel/reward_max": 0.0, "train/sentinel/reward_min": -0.0005}
+            | {"train/bonus/share": 0.95},
+            settings={"bonus.kind": "rnd"},
+        ),
     ],
 )
 def reward_scale_too_small(case: Case) -> Iterator[Finding]:
@@ -175,7 +189,7 @@ cause(
     "fault of environment",
     doses=["turn-rewards-around"],
     advice="turn the reward's sign around in the environment, or name the threshold of this reward",
-    explains="EVA802 ENT302",
+    explains="EVA802 ENT302 SUC101 SUC102 SUC103 SUC104",
 )
 
 
@@ -555,6 +569,15 @@ def rewards_cannot_add_up_to_the_threshold(case: Case) -> Iterator[Finding]:
         # A constant per step sets the two apart; they do not mirror each other.
         lambda: cases.foreign({"val/roll/ep_rew_mean": -10.0, "train/roll/ep_rew_mean": lambda share: 140 + 10 * share}),
         lambda: cases.foreign({"val/roll/ep_rew_mean": 15.0}),
+        # Chance gets next to nothing, on either side of 0; training comes far, and evaluation stays where it is.
+        lambda: cases.unsolved(
+            {
+                "train/sentinel/random_return": -1.1,
+                "train/sentinel/random_return_std": 0.5,
+                "val/roll/ep_rew_mean": -1.3,
+                "train/roll/ep_rew_mean": lambda share: 0.8 + 9 * share,
+            }
+        ),
         # Noise on either side of 0.
         lambda: cases.foreign(
             {
@@ -700,6 +723,7 @@ def _pays_the_opposite(case: Case) -> float:
     scale = max(deviation / 3, 0.05 * abs(mean), 1e-9)
     # The first training returns are nearly a random policy's as well: they should be about what it gets in evaluation.
     mirrored = min(grade(abs(mean) / scale, 1.0, 2.0), grade(-abs(progress.start + mean) / max(abs(mean), 1e-9), -0.8, -0.4))
+    mirrored *= 1.0 - _parts_otherwise(case, max(abs(mean), scale))
     parted = min(_mirrors_at_last(case), grade((mean - judged.share(0.7).median) / max(abs(mean), deviation, 1e-9), 0.5, 1.0))
     parted = max(parted, measures.mirrors_evaluation(case)) * (1.0 - _does_the_task_in_training(case))
     # Where actions or observations differ in evaluation, the two curves part as well, but not from the first. Where chance gets about
@@ -708,6 +732,14 @@ def _pays_the_opposite(case: Case) -> float:
     strength = max(mirrored, parted) if below else 0.0
     strength *= 1.0 - _pays_alike_at_first(case)
     return strength * (0.3 if _is_shifted(case) and measures.mirrors_at_first(case) < 0.5 else 1.0)
+
+
+def _parts_otherwise(case: Case, near: float) -> float:
+    """How clearly one of the two came far from where it began and the other did not come as far on the other side of 0."""
+    late, other = (case.signal(name).share(0.6) for name in (RETURN, EVAL_RETURN))
+    if not len(late) or not len(other) or max(abs(late.median), abs(other.median)) < 3 * near:
+        return 0.0
+    return grade(abs(late.median + other.median) / max(abs(late.median), abs(other.median)), 0.6, 0.8)
 
 
 def _does_the_task_in_training(case: Case) -> float:
@@ -938,7 +970,7 @@ cause(
     "fault of environment",
     doses=["shift-rewards"],
     advice="take the constant out of the reward: with one that is too low it pays to end early, with one that is too high never to end",
-    explains="EVA802 EVA801 REW502 VAL201 ENT302",
+    explains="EVA802 EVA801 REW502 VAL201 ENT302 SUC101 SUC102 SUC103 SUC104 LRN107",
 )
 
 
@@ -1093,12 +1125,95 @@ def success_falls_while_the_return_rises(case: Case) -> Iterator[Finding]:
     strength *= 1.0 - grade((highest - first) / max(1.0 - first, 1e-9), 0.1, 0.3)
     # Whatever is paid for every step outweighs success (REW514).
     strength *= 0.5 if _is_shifted(case) and measures.mirrors_at_first(case) < 0.5 else 1.0
+    # An end that pays more than any other step is paid for with the right sign: every step pays too much (REW521). Where the log
+    # does not say what the end pays, it may be either (REW522).
+    either = 0.0 if case.has(sentinel("reward_end_gap")) else 0.5 * measures.gives_up_success(case)
+    strength *= 1.0 - max(0.7 * _waiting_outweighs_the_end(case), either)
     if strength <= 0:
         return
     text = f"success fell from {percent(first)} to {percent(last)} while the return rose from {say(returns.first)} to {say(returns.last)}"
     fix = advice("compare the reward of an episode with success and of one without: does the sign of a term want turning around?", "> 30 %")
     proof = evidence(SUCCESS, text, *case.span, first=first, last=last)
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+def _waiting_outweighs_the_end(case: Case) -> float:
+    """How clearly success is given up although the step that ends an episode pays best; 0 where the log does not say what that pays."""
+    gap = case.sentinel("reward_end_gap")
+    return min(grade(gap.median, 0.5, 1.5), measures.gives_up_success(case)) if len(gap) else 0.0
+
+
+@rule(
+    "REW521",
+    severity=Severity.HIGH,
+    needs=[RETURN, LENGTH, SUCCESS, sentinel("reward_end_gap"), sentinel("return_length_corr"), sentinel("reward_mean")],
+    cites=["ng1999shaping"],
+    causes=["reward-shifted"],
+    bad=lambda: cases.unsolved(_LASTS | {"train/sentinel/reward_end_gap": 8.0, "train/sentinel/return_length_corr": 0.99}, threshold=None),
+    good=[
+        # To end costs: a sign turned around.
+        lambda: cases.unsolved(_LASTS | {"train/sentinel/reward_end_gap": -8.0, "train/sentinel/return_length_corr": 0.99}, threshold=None),
+        # Success comes with lasting, as in a balancing task.
+        lambda: cases.unsolved(
+            _LASTS
+            | {"train/sentinel/reward_end_gap": 8.0, "train/sentinel/return_length_corr": 0.99, SUCCESS: lambda share: 0.1 + 0.6 * share},
+            threshold=None,
+        ),
+    ],
+)
+def every_step_pays_more_than_the_end_is_worth(case: Case) -> Iterator[Finding]:
+    """Every step pays, reaching the goal ends that, and the agent has learned to wait: a constant in the reward outweighs the goal.
+
+    ## Why it hurts
+    A constant per step is worth as much as the episode is long. Reaching the goal pays once and costs all the steps that would have
+    followed: the better the agent, the later it ends an episode.
+
+    ## When it is fine
+    Tasks whose aim is to go on.
+    """
+    strength = _waiting_outweighs_the_end(case)
+    if strength <= 0:
+        return
+    success, length, paid = case.signal(SUCCESS), case.signal(LENGTH), case.sentinel("reward_mean").median
+    text = (
+        f"a step pays {say(paid)} on average and the last one more, yet success fell from {percent(success.share(0.0, 0.15).median)}"
+        f" to {percent(success.share(0.6).median)} and episodes last {say(length.share(0.8).median)} steps"
+    )
+    fix = advice("take the constant out of the reward, or let the goal pay more than waiting for the time limit does", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(LENGTH, text, *case.span, paid=paid),), remedies=(fix,))
+
+
+@rule(
+    "REW522",
+    severity=Severity.MEDIUM,
+    needs=[RETURN, LENGTH, SUCCESS],
+    cites=["ng1999shaping"],
+    causes=["reward-shifted", "reward-sign"],
+    bad=lambda: cases.foreign(_LASTS, threshold=None),
+    good=[
+        lambda: cases.foreign(_LASTS | {SUCCESS: lambda share: 0.1 + 0.6 * share}, threshold=None),
+        lambda: cases.foreign(_LASTS | {LENGTH: lambda share: 50 - 20 * share}, threshold=None),
+    ],
+)
+def success_is_given_up_for_longer_episodes(case: Case) -> Iterator[Finding]:
+    """The return rises with the episodes' length while success falls, and the log does not say what the last step pays.
+
+    ## Why it hurts
+    Every step pays: a constant in the reward outweighs the goal, or a cost per step has the wrong sign. The log cannot tell which.
+
+    ## When it is fine
+    Tasks whose aim is to go on.
+    """
+    strength = 0.6 * measures.gives_up_success(case)
+    if strength <= 0 or case.has(sentinel("reward_end_gap")):
+        return
+    success, length = case.signal(SUCCESS), case.signal(LENGTH)
+    text = (
+        f"episodes grew from {say(length.share(0.0, 0.15).median)} to {say(length.share(0.8).median)} steps and the return with them,"
+        f" while success fell from {percent(success.share(0.0, 0.15).median)} to {percent(success.share(0.6).median)}"
+    )
+    fix = advice("print the reward of a usual step and of one that reaches the goal: the first should cost, the second pay", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(SUCCESS, text, *case.span),), remedies=(fix,))
 
 
 @rule(

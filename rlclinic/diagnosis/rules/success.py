@@ -10,7 +10,7 @@ from rlclinic.diagnosis.columns import EVAL_RETURN, EVAL_SUCCESS, LENGTH, RETURN
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import advice, cause, change, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
-from rlclinic.diagnosis.signals import detect
+from rlclinic.diagnosis.signals import detect, measures
 from rlclinic.diagnosis.signals.resampling import Signal
 from rlclinic.runs.history import History
 
@@ -121,7 +121,8 @@ def return_rises_without_success(case: Case) -> Iterator[Finding]:
         rise = min(rise, _rise(case.signal(RETURN)))
     # Past the threshold for the return, nothing but success is missing.
     passed = case.threshold is not None and returns.share(0.7).median >= case.threshold
-    strength = 1.0 if passed else grade(rise, 2.0, 6.0)
+    # Where each step pays and success is given up for more of them, REW516, REW521 and REW522 know more about it.
+    strength = 1.0 if passed else grade(rise, 2.0, 6.0) * (1.0 - 0.6 * measures.gives_up_success(case))
     if strength <= 0:
         return
     before, after = returns.share(0.0, 0.2).median, returns.share(0.8).median
@@ -249,7 +250,7 @@ def success_is_given_up_for_return(case: Case) -> Iterator[Finding]:
     )
     gained = returns.share(0.8).median - (then.median if len(then) else returns.first)
     rise = gained / max(detect.noise(returns.values), 0.02 * detect.spread(returns.values), 1e-9)
-    strength = min(grade(top - ended, 0.15, 0.35), grade(rise, 2.0, 6.0))
+    strength = min(grade(top - ended, 0.15, 0.35), grade(rise, 2.0, 6.0)) * (1.0 - 0.6 * measures.gives_up_success(case))
     if strength <= 0:
         return
     at = float(success.steps[best])

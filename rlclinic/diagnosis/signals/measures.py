@@ -173,6 +173,33 @@ def random_return(case: Case) -> tuple[float, float] | None:
     return (mean.median, deviation.median) if len(mean) and len(deviation) else None
 
 
+def pays_for_lasting(case: Case) -> float:
+    """How clearly an episode is worth the more the longer it lasts, as each of its steps pays: 0 not at all, 1 nothing else counts."""
+    known_corr, paid = early(case, "return_length_corr"), case.sentinel("reward_mean")
+    if known_corr == known_corr and len(paid):
+        return min(grade(known_corr, 0.8, 0.95), 1.0 if paid.median > 0 else 0.0)
+    returns, lengths = case.signal(columns.RETURN), case.signal(columns.LENGTH)
+    if len(returns) < 8 or len(lengths) < 8:
+        return 0.0
+    steps = np.interp(returns.steps, lengths.steps, lengths.values)
+    each = returns.values / np.maximum(steps, 1.0)
+    middle = float(np.median(each))
+    if middle <= 0 or float(np.std(steps)) <= 0.03 * float(np.mean(steps)) or float(np.std(returns.values)) <= 0:
+        return 0.0
+    together = float(np.corrcoef(returns.values, steps)[0, 1])
+    return min(grade(together, 0.8, 0.95), grade(-detect.spread(each) / middle, -0.3, -0.1))
+
+
+def gives_up_success(case: Case) -> float:
+    """How clearly the return rose by episodes that last, while fewer of them, or still hardly any, are a success."""
+    success, returns, required = case.signal(columns.SUCCESS), case.signal(columns.RETURN), case.required_success
+    if required is None or len(success) < 4 or len(returns) < detect.SHORTEST or not case.improved or not case.sick:
+        return 0.0
+    first, last = success.share(0.0, 0.15).median, success.share(0.6).median
+    fell = grade((first - last) / max(first, 1e-9), 0.1, 0.4)
+    return min(fell, grade(-last / required, -0.9, -0.5), pays_for_lasting(case))
+
+
 EPISODES = 100
 """That a training return is the mean of."""
 

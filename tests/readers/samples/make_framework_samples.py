@@ -4,6 +4,7 @@
 
 and likewise for the other names at the end of this file. Each trains a run that is as it should be and one or two with a planted
 fault, a few thousand steps each, and keeps what the framework wrote, without checkpoints. Not run by the tests: they read the result.
+Names after the framework's make those runs alone, and leave the other samples as they are (tianshou, skrl, torchrl, imitation).
 """
 
 import shutil
@@ -13,6 +14,36 @@ from pathlib import Path
 from typing import Any
 
 SAMPLES = Path(__file__).resolve().parent
+
+
+def is_wanted(name: str) -> bool:
+    """Whether a run is among those that were asked for; all are where none was named."""
+    return not sys.argv[2:] or name in sys.argv[2:]
+
+
+def make_faulty(fault: str) -> Any:
+    """CartPole with a fault of the environment, as a user might have written it."""
+    import gymnasium
+    import numpy
+
+    class Faulty(gymnasium.Wrapper):  # type: ignore[type-arg]
+        rng = numpy.random.default_rng(1)
+
+        def see(self, obs: Any) -> Any:
+            return (obs * numpy.float32(1e4)).astype(numpy.float32) if fault == "scale" else obs
+
+        def reset(self, **options: Any) -> Any:
+            obs, info = self.env.reset(**options)
+            return self.see(obs), info
+
+        def step(self, action: Any) -> Any:
+            if fault == "ignored":
+                action = int(self.rng.integers(2))
+            obs, reward, terminated, truncated, info = self.env.step(action)
+            return self.see(obs), -reward if fault == "sign" else reward, terminated, truncated, info
+
+    env = gymnasium.make("CartPole-v1")
+    return Faulty(env) if fault else env
 
 
 def keep(work: Path, name: str, *patterns: str) -> None:
@@ -167,13 +198,15 @@ def make_tianshou(work: Path) -> None:
 
     from rlclinic.sentinels.tianshou import SentinelHook
 
-    def train(name: str, algo: str, **changes: Any) -> None:
+    def train(name: str, algo: str, fault: str = "", **changes: Any) -> None:
+        if not is_wanted(f"{algo}_{name}"):
+            return
         args = Namespace(task="CartPole-v1", algo_name=algo, seed=1, gamma=0.98, lr=1e-3, training_num=8, batch_size=256, epoch=6)
         args.__dict__ |= {"step_per_epoch": 2_048, "step_per_collect": 1_024, "hidden_sizes": [64, 64], **changes}
         numpy.random.seed(1)  # noqa: NPY002 — what Tianshou draws from
         torch.manual_seed(1)
-        envs = DummyVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 8)
-        tests = DummyVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 4)
+        envs = DummyVectorEnv([lambda: make_faulty(fault)] * 8)
+        tests = DummyVectorEnv([lambda: make_faulty(fault)] * 4)
         envs.seed(1)
         tests.seed(2)
         space = gymnasium.make("CartPole-v1").action_space
@@ -234,9 +267,10 @@ def make_tianshou(work: Path) -> None:
     }
     train("healthy", "dqn", eps_train=0.1, **dqn)
     train("rate", "dqn", eps_train=0.1, **{**dqn, "lr": 0.5})
-    keep(work, "tianshou", "**/events*")
-    for file in (SAMPLES / "tianshou").glob("**/dqn/*/events*"):
+    train("ignored", "dqn", "ignored", eps_train=0.1, **{**dqn, "epoch": 12})
+    for file in work.glob("**/dqn/*/events*"):
         thin(file, 6)
+    keep(work, "tianshou", "**/events*")
 
 
 def make_skrl(work: Path) -> None:
@@ -275,9 +309,12 @@ def make_skrl(work: Path) -> None:
         def compute(self, inputs: dict[str, Any], role: str = "") -> Any:
             return self.net(inputs["observations"]), {}
 
-    def train(name: str, kind: str, timesteps: int, **settings: Any) -> None:
+    def train(name: str, kind: str, timesteps: int, fault: str = "", **settings: Any) -> None:
+        if not is_wanted(name):
+            return
         set_seed(1)
-        env = wrap_env(gymnasium.make_vec("CartPole-v1", num_envs=8, vectorization_mode="sync"))
+        made = gymnasium.make_vec("CartPole-v1", num_envs=8, vectorization_mode="sync")
+        env = wrap_env(gymnasium.vector.SyncVectorEnv([lambda: make_faulty(fault)] * 8) if fault else made)
         experiment = {
             "directory": str(work),
             "experiment_name": name,
@@ -303,7 +340,7 @@ def make_skrl(work: Path) -> None:
             action_space=env.action_space,
             device=env.device,
         )
-        if kind == "dqn":
+        if kind == "dqn" or fault:
             watch(agent, env=env)  # the other runs are as skrl leaves them
         SequentialTrainer(env=env, agents=agent, cfg={"timesteps": timesteps, "headless": True, "disable_progressbar": True}).train()
         written = {
@@ -313,13 +350,14 @@ def make_skrl(work: Path) -> None:
             "trainer": {"timesteps": timesteps},
             "seed": 1,
         }
-        if kind == "ppo":
+        if kind == "ppo" and not fault:
             (work / name / "config.yaml").write_text(yaml.safe_dump(written))
 
     ppo = {"rollouts": 64, "learning_epochs": 8, "mini_batches": 2, "discount_factor": 0.98, "gae_lambda": 0.9, "learning_rate": 1e-3}
     ppo |= {"entropy_loss_scale": 0.01, "value_loss_scale": 0.5, "ratio_clip": 0.2, "grad_norm_clip": 0.5, "write_interval": 64}
     train("ppo_healthy", "ppo", 2_048, **ppo)
     train("ppo_rate", "ppo", 2_048, **{**ppo, "learning_rate": 0.3})
+    train("ppo_sign", "ppo", 2_048, "sign", **ppo)
     dqn = {"batch_size": 64, "discount_factor": 0.98, "learning_rate": 1e-3, "polyak": 0.01, "learning_starts": 50, "write_interval": 25}
     train("dqn_healthy", "dqn", 800, **dqn)
     keep(work, "skrl", "*/events*", "*/config.*")
@@ -335,7 +373,7 @@ def make_torchrl(work: Path) -> None:
     from torchrl.collectors import Collector
     from torchrl.data import LazyTensorStorage, ReplayBuffer
     from torchrl.data.replay_buffers.samplers import SamplerWithoutReplacement
-    from torchrl.envs import GymEnv, RewardSum, StepCounter, TransformedEnv
+    from torchrl.envs import GymWrapper, RewardSum, StepCounter, TransformedEnv
     from torchrl.modules import MLP, OneHotCategorical, ProbabilisticActor, ValueOperator
     from torchrl.objectives import ClipPPOLoss
     from torchrl.objectives.value import GAE
@@ -343,9 +381,12 @@ def make_torchrl(work: Path) -> None:
 
     from rlclinic.sentinels.torchrl import SentinelHook
 
-    def train(name: str, rate: float, gamma: float, logger: Any) -> None:
+    def train(name: str, rate: float, gamma: float, make_logger: Any, fault: str = "") -> None:
+        if not is_wanted(name):
+            return
+        logger = make_logger(name, log_dir=str(work))
         torch.manual_seed(1)
-        env = TransformedEnv(GymEnv("CartPole-v1"))
+        env = TransformedEnv(GymWrapper(make_faulty(fault)))
         env.append_transform(RewardSum())
         env.append_transform(StepCounter())
         env.set_seed(1)
@@ -407,9 +448,10 @@ def make_torchrl(work: Path) -> None:
         }
         (work / name / "config.json").write_text(json.dumps({"algorithm": "ppo", **config}))
 
-    train("ppo_healthy", 1e-3, 0.98, CSVLogger("ppo_healthy", log_dir=str(work)))
-    train("ppo_rate", 0.3, 0.98, CSVLogger("ppo_rate", log_dir=str(work)))
-    train("ppo_discount", 1e-3, 0.2, TensorboardLogger("ppo_discount", log_dir=str(work)))
+    train("ppo_healthy", 1e-3, 0.98, CSVLogger)
+    train("ppo_rate", 0.3, 0.98, CSVLogger)
+    train("ppo_discount", 1e-3, 0.2, TensorboardLogger)
+    train("ppo_ignored", 1e-3, 0.98, TensorboardLogger, "ignored")
     keep(work, "torchrl", "*/scalars/**/*.csv", "*/events*", "*/config.json")
 
 
@@ -509,18 +551,18 @@ def make_imitation(work: Path) -> None:
         custom_logger=log,
     )
     cloned.train(n_epochs=2, log_interval=5, log_rollouts_venv=venv, log_rollouts_n_episodes=4)
-    log = imitation_logger.configure(work / "gail", ["csv"])
-    trainer = GAIL(
-        demonstrations=shown,
-        demo_batch_size=256,
-        venv=venv,
-        gen_algo=PPO("MlpPolicy", venv, device="cpu", **settings),
-        reward_net=BasicRewardNet(venv.observation_space, venv.action_space),
-        custom_logger=log,
-        allow_variable_horizon=True,
-    )
-    trainer.train(4_096)
-    keep(work, "imitation", "**/progress.csv")
+    for name, changes in {"gail": {}, "gail_rate": {"learning_rate": 0.3}}.items():
+        trainer = GAIL(
+            demonstrations=shown,
+            demo_batch_size=256,
+            venv=venv,
+            gen_algo=PPO("MlpPolicy", venv, device="cpu", **{**settings, **changes}),
+            reward_net=BasicRewardNet(venv.observation_space, venv.action_space),
+            custom_logger=imitation_logger.configure(work / name, ["csv"]),
+            allow_variable_horizon=True,
+        )
+        trainer.train(4_096 if name == "gail" else 16_384)
+    keep(work, "imitation", *(f"{name}/**/progress.csv" for name in ("bc", "gail", "gail_rate") if is_wanted(name)))
 
 
 def make_cartpole(env_id: str, *_: Any, **__: Any) -> Any:
@@ -576,6 +618,7 @@ if __name__ == "__main__":
     import torch
 
     torch.set_num_threads(1)
-    shutil.rmtree(SAMPLES / sys.argv[1], ignore_errors=True)
+    if not sys.argv[2:]:
+        shutil.rmtree(SAMPLES / sys.argv[1], ignore_errors=True)
     with tempfile.TemporaryDirectory() as folder:
         MAKERS[sys.argv[1]](Path(folder))

@@ -25,6 +25,11 @@ FAULTS = [
     ("torchrl/ppo_discount", "ppo_discount", "discount-too-low"),
     ("rsl_rl", "rate", "learning-rate-too-high"),
     ("sample_factory", "rate", "learning-rate-too-high"),
+    ("imitation/gail_rate/raw/gen", "gen", "learning-rate-too-high"),
+    # Faults of the environment, seen by the hooks of rlclinic.sentinels.
+    ("tianshou/CartPole-v1/dqn", "ignored", "actions-without-effect"),
+    ("torchrl/ppo_ignored", "ppo_ignored", "actions-without-effect"),
+    ("skrl", "ppo_sign", "reward-sign"),
 ]
 SOUND = [
     ("wandb", "healthy"),
@@ -39,6 +44,10 @@ SOUND = [
     ("torchrl/ppo_healthy", "ppo_healthy"),
     ("rsl_rl", "healthy"),
     ("sample_factory/healthy", "healthy"),
+    ("rllib", "dqn_healthy"),
+    ("tianshou/CartPole-v1/ppo", "healthy"),
+    ("imitation/bc", "bc"),
+    ("imitation/gail/raw/gen", "gen"),
 ]
 CALM = ("nothing wrong", "cannot tell", "symptom")
 
