@@ -10,7 +10,7 @@ from rlclinic.errors import ConfigError
 from tests.training import cohorts, crossed_env, crossings
 from tests.training.crossings import FEATURES, Checked, Cover, Refused, Row, go_through, unusual, usual_task
 
-SAMPLE = 8
+SAMPLE = 5
 """Rows of the cover that are checked with every commit; `-m loop` goes on from there."""
 FOUND: dict[str, dict[str, str]] = {
     "LAMB with several critics": {"algorithm": "sac", "optimizer": "lamb"},
@@ -87,5 +87,5 @@ def test_a_cover_has_every_two_levels_or_says_that_they_are_refused() -> None:
     cover = Cover(seed=0, candidates=2)
     for row in itertools.islice(cover.rows(), 40):
         cover.trained(row)
-    assert len(cover.covered) > 4_000
+    assert len(cover.covered) > 3_000
     assert {pair for pair in crossings.all_pairs() if pair not in cover.covered} == set(cover.missing) | (cover.refused - cover.covered)
