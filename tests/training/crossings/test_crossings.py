@@ -7,8 +7,9 @@ import gymnasium
 import pytest
 
 from rlclinic.errors import ConfigError
-from tests.training import cohorts, crossed_env, crossings
-from tests.training.crossings import FEATURES, Checked, Cover, Refused, Row, go_through, unusual, usual_task
+from tests.training import cohorts
+from tests.training.crossings import environment
+from tests.training.crossings.cover import FEATURES, Checked, Cover, Refused, Row, all_pairs, go_through, unusual, usual_task
 
 SAMPLE = 5
 """Rows of the cover that are checked with every commit; `-m loop` goes on from there."""
@@ -73,7 +74,7 @@ def test_what_cannot_go_together_is_refused_in_words(tmp_path: Path, name: str) 
 
 
 def test_a_learner_of_choices_tells_a_hundred_thousand_apart(tmp_path: Path) -> None:
-    class Many(crossed_env.Crossed):
+    class Many(environment.Crossed):
         def __init__(self) -> None:
             super().__init__()
             self.action_space = gymnasium.spaces.Discrete(100_000)
@@ -88,4 +89,4 @@ def test_a_cover_has_every_two_levels_or_says_that_they_are_refused() -> None:
     for row in itertools.islice(cover.rows(), 40):
         cover.trained(row)
     assert len(cover.covered) > 3_000
-    assert {pair for pair in crossings.all_pairs() if pair not in cover.covered} == set(cover.missing) | (cover.refused - cover.covered)
+    assert {pair for pair in all_pairs() if pair not in cover.covered} == set(cover.missing) | (cover.refused - cover.covered)
