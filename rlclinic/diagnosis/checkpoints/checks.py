@@ -76,8 +76,9 @@ def layer_frozen(subject: Subject) -> Iterator[Finding]:
     for before, after in subject.pairs:
         for name, value in after.weights.items():
             old = before.weights.get(name)
-            # A deviation at its limit gets no gradient either; CKP111 says that.
-            if old is None or value.dtype.kind != "f" or name == "log_std":
+            # A deviation at its limit gets no gradient either; CKP111 says that. Without a baseline nobody asks for values.
+            unused = name == "log_std" or (name.startswith(("critic.", "value.")) and subject.section("algo").get("baseline") is False)
+            if old is None or value.dtype.kind != "f" or unused:
                 continue
             if measures.is_same(old, value):
                 unchanged.setdefault(name, (before, after))
@@ -208,10 +209,11 @@ def optimizer_state_was_lost(subject: Subject) -> Iterator[Finding]:
 def _lost(saved: Saved, wanted: Sequence[str], before: Saved | None) -> str | None:
     if not saved.weights or (not saved.optimizer and saved.problems):
         return None  # said by CKP101
-    if missing := [name for name in (*wanted, "steps") if name not in saved.optimizer]:
+    if missing := [name for name in (*wanted, "steps") if not saved.find_moments(name)]:
         return f"the optimizer's {' and '.join(missing)} are not in checkpoint {saved.step}"
     taken = saved.optimizer_steps
-    zero = [name for name in wanted if saved.optimizer[name].size and not np.any(saved.optimizer[name])]
+    moments = {name: [each for each in saved.find_moments(name) if each.size] for name in wanted}
+    zero = [name for name, found in moments.items() if found and not any(np.any(each) for each in found)]
     if zero and taken:
         return f"the optimizer's {' and '.join(zero)} are all 0 after {say(taken)} steps, at env step {say(saved.step)}"
     earlier = None if before is None else before.optimizer_steps
