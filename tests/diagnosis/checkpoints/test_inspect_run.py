@@ -313,6 +313,13 @@ def test_checkpoints_of_every_kind_of_learner_are_silent(tmp_path: Path, kind: s
     assert [each.text for each in inspect_run.examine(run) if each.severity is Severity.HIGH] == []
 
 
+def test_a_normalizer_of_recorded_data_need_not_see_more_rows_than_there_are(tmp_path: Path) -> None:
+    from tests.training import cohorts, recordings
+
+    (run,) = cohorts.train(tmp_path, [recordings.make_config("bc", run={"max_env_steps": 900, "eval_episodes": 0})])
+    assert [each.text for each in inspect_run.examine(run) if each.rule == "CKP110"] == []
+
+
 # ── as a part of a diagnosis ──
 
 

@@ -441,6 +441,10 @@ class Checked:
         group = run.id.split("-s")[0]
         says = json.loads(self.command("diagnose", run.id, "--json"))
         self.alarms = [finding["rule"] for finding in says["diagnosis"]["findings"] if finding["severity"] == "high"]
+        # Settings that are crossed are often faults by themselves. What was saved is whole all the same: CKP110 is left out, as a state
+        # that was met once lies far off the mean of few rows.
+        broken = [rule for rule in self.alarms if rule.startswith("CKP") and rule != "CKP110"]
+        assert not broken or self.row["rate"] == "none", f"{broken} on a sound checkpoint"
         json.loads(self.command("status", run.id, "--json"))
         json.loads(self.command("runs", "show", run.id, "--json"))
         json.loads(self.command("runs", "table", "--of", "runs", "--json"))
