@@ -843,7 +843,8 @@ def observations_answer_to_an_earlier_action(case: Case) -> Iterator[Finding]:
     late = lag.values[lag.values > 0]
     often = len(late) / max(len(lag), 1)
     strength = min(grade(often, 0.4, 0.7), grade(past - now, 0.05, 0.2))
-    if strength <= 0 or not case.sick or _shows_flags(case):
+    # A delay is one whether something was learned in spite of it or not.
+    if strength <= 0 or not case.unproven or _shows_flags(case):
         return
     steps = float(np.median(late))
     text = f"an action explains {percent(past)} of a change {say(steps)} steps later, and {percent(now)} of the next one"
@@ -981,7 +982,7 @@ def observations_turn_back_at_every_step(case: Case) -> Iterator[Finding]:
         grade(-measures.known(_effect(case), 0.0), -0.1, -0.05),
         grade(-paid, -0.1, -0.05),
     )
-    if strength <= 0 or not case.sick or _shows_flags(case) or _blind(case):
+    if strength <= 0 or not case.unproven or _shows_flags(case) or _blind(case):
         return
     text = f"changes of the observation are taken back at the next step (correlation {say(turns)}), whatever is done"
     fix = advice("print several observations of one state: what adds noise to them, or mixes their components?", "> 30 %")

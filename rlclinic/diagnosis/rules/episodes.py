@@ -9,7 +9,7 @@ from rlclinic.diagnosis.columns import EPISODES, EVAL_LENGTH, LENGTH, OFFLINE, R
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
-from rlclinic.diagnosis.signals import detect
+from rlclinic.diagnosis.signals import detect, measures
 
 REPEAT, OBS_STD, OBS_MAX = sentinel("obs_repeat"), sentinel("obs_std_min"), sentinel("obs_abs_max")
 TERMINATED, TRUNCATED = sentinel("terminated"), sentinel("truncated")
@@ -135,6 +135,8 @@ def final_observation_overwritten(case: Case) -> Iterator[Finding]:
     blind = len(repeat) > 0 and len(deviation) > 0 and repeat.median > 0.9
     constant = case.sentinel("obs_constant")
     blind = blind or (len(constant) > 0 and constant.median >= 1.0)
+    # Where every start looks alike, an end that looks like one may be one of many states that do.
+    strength *= 1.0 - measures.starts_alike(case)
     # Only where a time limit cuts an episode is its final observation looked at: a terminal state has no future.
     truncated, terminated = case.signal(TRUNCATED), case.signal(TERMINATED)
     harmless = len(truncated) > 0 and truncated.top == 0 and len(terminated) > 0 and terminated.top > 0

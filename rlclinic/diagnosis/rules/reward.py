@@ -854,7 +854,7 @@ def rewards_are_paid_late(case: Case) -> Iterator[Finding]:
         past, now = measures.early(case, "reward_explained_past"), measures.early(case, "reward_explained")
         late = min(grade(len(later) / len(lag), 0.5, 0.8), grade(past, 0.5, 0.8), grade(past - now, 0.1, 0.4))
     strength = max(clock, at_end, late)
-    if strength <= 0 or not case.sick:
+    if strength <= 0 or not case.unproven:
         return
     if strength == clock:
         text = f"rewards come every {say(gap)} steps, by the clock, and {percent(1 - nonzero)} of the steps pay nothing"
