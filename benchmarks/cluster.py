@@ -6,9 +6,9 @@
 
 Empty jobs: 4 processes claim and finish. Starts and stops: a worker in a process of its own, jobs whose training is pretended (lines in
 a file). Ray: a pretended cohort, in turn on a cluster of this machine and without one. Storms: jobs under kill -9 and SIGSTOP of workers,
-of jobs' processes, of a server, of Redis and of the database, and cuts of the link to a worker on another machine (a network namespace,
-where they can be made); every line says which attempt wrote it and when, so that two writers of one job are seen. Replicas: as
-benchmarks.serving, at two servers. The PostgreSQL and Redis servers are private ones (tests/servers).
+of jobs' processes, of a server, of Redis, of the database and of the raylet of a node on which every tenth job does its steps, and cuts of
+the link to a worker on another machine (a network namespace, where they can be made); every line says which attempt wrote it and when, so
+that two writers of one job are seen. Replicas: as benchmarks.serving, at two servers. The servers are private ones (tests/servers).
 """
 
 import asyncio
@@ -23,11 +23,12 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from benchmarks import provenance, serving
+from rlclinic import ray_cluster
 from rlclinic.config import Config
 from rlclinic.errors import UsageError
 from rlclinic.launch import places
@@ -39,11 +40,15 @@ from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.runs import lease
 from rlclinic.runs.database import connections, index, job_queue
 from rlclinic.runs.store import Store
-from tests.servers import namespaces, postgres, redis_server
+from tests.servers import namespaces, postgres, ray_server, redis_server
 
 PRETENDED = "tests.ops.jobs.pretended_job"
 KINDS = ("SQLite", "PostgreSQL")
 PARTS = ("empty", "starts", "ray", "replicas", "storms")
+RAY_TAG = "ray"
+"""Of jobs that do their steps on Ray, and of workers that reach its cluster."""
+ON_RAY = 10
+"""One in so many jobs of a storm does."""
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -77,7 +82,7 @@ def work(root: str) -> None:
     """What `rlclinic worker` does, with jobs whose training is pretended."""
     start.WORKER = PRETENDED  # type: ignore[misc]
     with signals.caught_signals() as caught:
-        pool.Worker(Store(Path(root)), cores=4).work(stop=lambda: len(caught))
+        pool.Worker(Store(Path(root)), cores=4, tags=[RAY_TAG] if ray_cluster.ADDRESS in os.environ else []).work(stop=lambda: len(caught))
 
 
 def _start_worker(store: Store, host: namespaces.Host | None = None, server: postgres.Server | None = None) -> "subprocess.Popen[bytes]":
@@ -85,12 +90,14 @@ def _start_worker(store: Store, host: namespaces.Host | None = None, server: pos
     command = [sys.executable, "-c", f"from benchmarks import cluster; cluster.work({str(store.root)!r})"]
     if host is None or server is None:
         return subprocess.Popen(command)
-    return subprocess.Popen(host.command(command), env={**os.environ, connections.VARIABLE: server.reach(host.here)})
+    environment = {name: value for name, value in os.environ.items() if name != ray_cluster.ADDRESS}  # it does not reach the cluster
+    return subprocess.Popen(host.command(command), env={**environment, connections.VARIABLE: server.reach(host.here)})
 
 
-def _submit(store: Store, steps: int, seed: int, by: Caller = start.PERSON) -> models.Job:
+def _submit(store: Store, steps: int, seed: int, by: Caller = start.PERSON, *, on_ray: bool = False) -> models.Job:
     request = TrainRequest(ref="CartPole-v1:ppo_zoo", max_env_steps=2_000, seeds=1, seed=seed, runs_dir=store.root)
-    return start.start_training(request, hypothesis=f"{steps} steps", by=by)
+    os.environ[start.TAGS] = RAY_TAG if on_ray else ""
+    return start.start_training(request, hypothesis=f"{steps} steps{' on Ray' if on_ray else ''}", by=by)
 
 
 def _lines(store: Store) -> list[list[str]]:
@@ -193,18 +200,27 @@ def _start_server(store: Store) -> "subprocess.Popen[bytes]":
 
 
 def storm(
-    kind: str, store: Store, server: postgres.Server | None, host: namespaces.Host | None, jobs: int, seed: int, seconds: float
+    kind: str,
+    store: Store,
+    server: postgres.Server | None,
+    host: namespaces.Host | None,
+    ray_node: ray_server.Node | None,
+    jobs: int,
+    seed: int,
+    seconds: float,
 ) -> list[dict[str, Any]]:
     """Jobs under kills, pauses and cuts: those that were lost, those that two wrote at once, and the budget."""
     chance = random.Random(seed)
     counts: dict[str, int] = defaultdict(int)
     agent = Caller(face="mcp", name="storm", budgeted=True)
     budget.set_budget(store.root, env_steps=jobs * 2_048)
-    submitted = [_submit(store, 30, 10 * number, agent) for number in range(jobs)]
+    on_ray = ray_node is not None
+    submitted = [_submit(store, 30, 10 * number, agent, on_ray=on_ray and number % ON_RAY == 0) for number in range(jobs)]
     refused = _is_refused(store, 10 * jobs, agent)
     faults = ["kill worker", "pause worker", "kill job", "pause job", "pause job", "kill server", "pause server"]
     faults += ["kill database"] if server is not None else []
     faults += ["cut link", "cut link"] if host is not None else []
+    faults += ["kill raylet"] if ray_node is not None else []
     deadline = time.monotonic() + seconds
     paused: list[tuple[float, int]] = []
     mended_at = 0.0
@@ -253,6 +269,10 @@ def storm(
                     server.stop()
                     time.sleep(chance.uniform(0.0, 1.5 * job_queue.LEASE_SECONDS))
                     server.start()
+                elif what == "kill raylet" and ray_node is not None:
+                    ray_node.kill_raylet()
+                    time.sleep(chance.uniform(0.0, 2.0))
+                    ray_node.start()
                 elif what == "cut link" and host is not None and not mended_at:
                     host.cut()
                     mended_at = time.monotonic() + chance.uniform(0.2, 2.5) * job_queue.LEASE_SECONDS
@@ -329,12 +349,15 @@ def _find_overlaps(store: Store) -> set[str]:
 # ── replicas ──
 
 
-def measure_replicas(root: Path, runs: int, clients: int, seconds: float) -> list[dict[str, Any]]:
+def measure_replicas(root: Path, runs: int, clients: int, seconds: float, when: Path | None) -> list[dict[str, Any]]:
     """What clients of two servers see that share an index of so many runs; every diagnosis was made once before."""
     root.mkdir(parents=True)
     groups = serving.make_store(root, runs)
     with _open_redis() as redis, serving.serving(root, 1) as (one, first), serving.serving(root, 1) as (other, second):
         asyncio.run(serving.diagnose_all(one, groups))
+        print("prepared", file=sys.stderr, flush=True)
+        while when is not None and not when.exists():
+            time.sleep(0.1)
         before = serving.cpu_seconds(first) + serving.cpu_seconds(second)
 
         async def visit() -> list[serving.Seen]:
@@ -395,6 +418,7 @@ def main() -> None:
     )
     parser.add_argument("--lease", type=float, default=5.0, help="seconds of a lease in a storm")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--when", type=Path, help="once replicas are prepared, wait for this file: the machine may be busy until then")
     asked = parser.parse_args()
     parts = asked.only or PARTS
     rows: list[dict[str, Any]] = []
@@ -413,15 +437,21 @@ def main() -> None:
             job_queue.LEASE_SECONDS = asked.lease
             start.MOST_WAITING = asked.jobs + 1  # type: ignore[misc]
             remote = kind == "PostgreSQL" and namespaces.can_be_made()
-            with namespaces.hosts(int(remote)) as hosts, opened(kind, [host.here for host in hosts]) as (store, server):
+            with (
+                namespaces.hosts(int(remote)) as hosts,
+                opened(kind, [host.here for host in hosts]) as (store, server),
+                # Jobs that only some workers can do have tags, which a local queue does not need.
+                ray_server.serve() if kind == "PostgreSQL" and ray_server.is_there() else nullcontext() as ray_node,
+            ):
                 jobs, seconds = (4, 60.0) if asked.quick else (asked.jobs, asked.seconds)
-                rows += storm(kind, store, server, hosts[0] if hosts else None, jobs, asked.seed, seconds)
-            del os.environ["RLCLINIC_LEASE_SECONDS"]
+                rows += storm(kind, store, server, hosts[0] if hosts else None, ray_node, jobs, asked.seed, seconds)
+            del os.environ["RLCLINIC_LEASE_SECONDS"], os.environ[start.TAGS]
             job_queue.LEASE_SECONDS = 30.0
     if "replicas" in parts and "PostgreSQL" in (asked.kind or KINDS):
         with opened("PostgreSQL") as (store, _):
             os.environ[index.VARIABLE] = "shared"
-            rows += measure_replicas(store.root.parent / "served" / "runs", *((400, 20, 5.0) if asked.quick else (10_000, 100, 60.0)))
+            sizes = (400, 20, 5.0) if asked.quick else (10_000, 100, 60.0)
+            rows += measure_replicas(store.root.parent / "served" / "runs", *sizes, asked.when)
             del os.environ[index.VARIABLE]
     command = "python -m benchmarks.cluster" + "".join(f" --only {part}" for part in asked.only or [])
     command += f" --jobs {asked.jobs} --lease {asked.lease:g} --seed {asked.seed}" if "storms" in parts else ""

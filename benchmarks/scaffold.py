@@ -2,7 +2,7 @@
 
 python -m benchmarks.scaffold
 
-Fourteen environments of other spaces, terms and difficulties are written, looked at by `lint --env` and tested by the tests that came with
+Eighteen environments of other spaces, terms and difficulties are written, looked at by `lint --env` and tested by the tests that came with
 them. Then one mistake each is put into the files of two of them, of the kinds that people make when they change an environment: a mistake
 is found if one of the tests fails or `lint --env` says something of it.
 """
@@ -36,6 +36,10 @@ CLEAN: Final[tuple[dict[str, str], ...]] = (
     {"obs": "discrete:8", "action": "box:2", "terms": "task,energy"},
     {"obs": "box:6", "action": "box:3", "difficulty": "0..1", "terms": "reach,shaping"},
     {"obs": "box:2", "action": "discrete:3", "terms": "task,progress"},
+    {"obs": "box:8", "action": "multidiscrete:3x3", "difficulty": "0..1", "terms": "task,progress,effort"},
+    {"obs": "discrete:12", "action": "multidiscrete:3x2", "terms": "task,safety"},
+    {"obs": "image:36", "action": "box:2", "difficulty": "0..1", "terms": "task,progress,safety"},
+    {"obs": "image:16", "action": "discrete:4", "terms": "task,time"},
 )
 POINT: Final = {"difficulty": "0..1"}
 LINE: Final = {"obs": "discrete:16", "action": "discrete:4", "difficulty": "0..1", "terms": "task,progress,safety"}

@@ -24,6 +24,7 @@ TITLES = {
     "workers": "Stepping environments in other processes",
     "cluster": "The queue that workers on many machines share",
     "asynchronous": "Actors that play while the learner learns, and RLlib's",
+    "data_parallel": "Several processes that train one run",
     "steps_to_threshold": "Env steps to the threshold",
     "off_policy_speed": "Training speed with a replay",
     "off_policy_steps": "Env steps to the threshold with a replay",

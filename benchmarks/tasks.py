@@ -1,11 +1,11 @@
 """Exploration and rewards: does a bonus find what plain learning does not, what does it cost, and is the check of potentials right?
 
-python -m benchmarks.tasks
+python -m benchmarks.tasks [--only shapings|finds|costs]
 
-Runs are one cohort of seeds 0, 1, …, in this process. Costs are processor time within the bonus and in checkpoints, beside all the rest of
-the run, so that other work on the machine does not count. Shapings: for finite environments, of FrozenLake and of random processes; of
-vectors, of random transitions in CartPole and Acrobot, each as a potential, without gamma, kept at the end, paid for progress only, and
-with a term that is none.
+Runs are one cohort of seeds 0, 1, …, in this process. Costs are the time within the bonus and in checkpoints, beside all the rest of the
+run: of the processor, so that other work on the machine does not count, and by the wall clock, for a machine that does nothing else.
+Shapings: for finite environments, of FrozenLake and of random processes; of vectors, of random transitions in CartPole and Acrobot, each as
+a potential, without gamma, kept at the end, paid for progress only, and with a term that is none.
 """
 
 import shutil
@@ -37,14 +37,19 @@ OTHER = ("distance", "size", "step", "product", "hill", "angle")
 FOLDER = provenance.SCRATCH / "tasks"
 
 
-def train(config: Config, seeds: int) -> tuple[list[Run], float]:
-    """Runs of so many seeds, and the processor seconds that they took."""
+def read_clocks() -> np.ndarray:
+    """Processor seconds and seconds by the wall clock."""
+    return np.array([time.process_time(), time.perf_counter()])
+
+
+def train(config: Config, seeds: int) -> tuple[list[Run], np.ndarray]:
+    """Runs of so many seeds, and the seconds that they took: of the processor, by the wall clock."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     configs = [config.model_copy(update={"seed": seed}) for seed in range(seeds)]
     runs = list(Store(FOLDER / "runs").create_group(configs).runs)
-    started = time.process_time()
+    started = read_clocks()
     train_runs(runs)
-    return runs, time.process_time() - started
+    return runs, read_clocks() - started
 
 
 def reach(ref: str, budget: int, seeds: int, *settings: str) -> list[int | None]:
@@ -53,8 +58,8 @@ def reach(ref: str, budget: int, seeds: int, *settings: str) -> list[int | None]
     return [run.status.threshold_reached_at for run in train(config, seeds)[0]]
 
 
-def measure_cost(repeats: int, steps: int, *bonus: str) -> float:
-    """By how much a bonus lengthens PPO on CartPole, 8 seeds, in processor time, in percent: the median over repeats.
+def measure_cost(repeats: int, steps: int, *bonus: str) -> np.ndarray:
+    """By how much a bonus lengthens PPO on CartPole, 8 seeds, in percent of processor and of wall time: the medians over repeats.
 
     The time within the bonus itself and that of writing checkpoints, which it makes larger, are taken by clocks inside the runs: whole
     runs differ by more than ten percent on a machine that does other things.
@@ -66,24 +71,25 @@ def measure_cost(repeats: int, steps: int, *bonus: str) -> float:
             config = load("CartPole-v1:ppo", [*settings, f"run.max_env_steps={steps}", "run.eval_every_env_steps=none"]).config
             with clock(pay, "pay") as inside, clock(trainer, "save_members") as written:
                 total.append(train(config, 8)[1])
-            paying.append(sum(inside))
-            saving.append(sum(written))
+            paying.append(sum(inside, np.zeros(2)))
+            saving.append(sum(written, np.zeros(2)))
         more = paying[1] + saving[1] - saving[0]
-        shares.append(more / (total[1] - more))
-    return 100 * float(np.median(shares))
+        shares.append(100 * more / (total[1] - more))
+        print(bonus, "processor, wall:", shares[-1].round(2), flush=True)
+    return np.median(shares, 0)
 
 
 @contextmanager
-def clock(module: Any, name: str) -> Iterator[list[float]]:
-    """The processor seconds of every call of a module's function."""
+def clock(module: Any, name: str) -> Iterator[list[np.ndarray]]:
+    """The seconds of every call of a module's function."""
     function, seconds = getattr(module, name), []
 
     def timed(*args: Any, **kwargs: Any) -> Any:
-        started = time.process_time()
+        started = read_clocks()
         try:
             return function(*args, **kwargs)
         finally:
-            seconds.append(time.process_time() - started)
+            seconds.append(read_clocks() - started)
 
     setattr(module, name, timed)
     try:
@@ -182,17 +188,11 @@ def check_vectors(steps: int, potentials: int, seed: int, kinds: Sequence[str] =
     return safe, undecided, wrong, total
 
 
-def main() -> None:
-    """Measure everything, or with --quick a little of each."""
-    quick = provenance.parser(__doc__).parse_args().quick
-    rows: list[dict[str, Any]] = []
+Add = Callable[..., None]
 
-    def add(what: str, unit: str, value: float, better: str, bar: float | None = None, stretch: float | None = None, **more: Any) -> None:
-        limits = {"better": better, "bar": bar, "stretch": stretch}
-        rows.append({"what": what, "unit": unit, "value": value, **limits, "command": COMMAND, **more})
-        provenance.write("tasks", rows, provenance.provenance(COMMAND), quick)
 
-    seeds = 2 if quick else 5
+def measure_shapings(add: Add, quick: bool) -> None:
+    """Is the check of potentials right?"""
     right, total = check_finite()
     add(f"shaping of finite environments, right answers of {total}", "%", 100 * right / total, "higher", 100.0)
     for seed, draws, kinds in (
@@ -205,29 +205,58 @@ def main() -> None:
         add(f"shaping of vectors, {total}{draws}: called safe and is not", "", safe, "lower", 0.0)
         add(f"shaping of vectors, {total}{draws}: undecided", "%", 100 * undecided / total, "lower", 15.0, 5.0)
         add(f"shaping of vectors, {total}{draws}: a potential that is called none", "", wrong, "lower")
+
+
+def measure_finds(add: Add, quick: bool) -> None:
+    """Does a bonus find what plain learning does not?"""
+    seeds = 2 if quick else 5
     sea = reach("DeepSea-v0:ppo_count", 25_000, seeds)
-    add(
-        f"DeepSea-10, PPO with counts: seeds of {seeds} that find it in 2,500 dives", "", sum(at is not None for at in sea), "higher", seeds
-    )
+    what = f"DeepSea-10, PPO with counts: seeds of {seeds} that find it in 2,500 dives"
+    add(what, "", sum(at is not None for at in sea), "higher", seeds)
     add("DeepSea-10, PPO with counts: dives of the slowest seed", "", max((at or 25_000) for at in sea) / 10, "lower", 2_500.0, 1_000.0)
+    car = f"seeds of {seeds} at 90 % success in 100,000 env steps"
     for kind, coef in (("count", 0.1), ("rnd", 0.1)):
-        car = reach("SparseMountainCar-v0", 100_000, seeds, f"bonus.kind={kind}", f"bonus.coef={coef}")
-        what = f"SparseMountainCar, PPO with {kind} {coef}: seeds of {seeds} at 90 % success in 100,000 env steps"
-        add(what, "", sum(at is not None for at in car), "higher", note=f"at {sorted(at for at in car if at is not None)}")
+        at = reach("SparseMountainCar-v0", 100_000, seeds, f"bonus.kind={kind}", f"bonus.coef={coef}")
+        what = f"SparseMountainCar, PPO with {kind} {coef}: {car}"
+        add(what, "", sum(each is not None for each in at), "higher", note=f"at {sorted(each for each in at if each is not None)}")
     plain = reach("SparseMountainCar-v0", 100_000, seeds)
-    add(
-        f"SparseMountainCar, plain PPO: seeds of {seeds} at 90 % success in 100,000 env steps",
-        "",
-        sum(at is not None for at in plain),
-        "higher",
-    )
+    add(f"SparseMountainCar, plain PPO: {car}", "", sum(at is not None for at in plain), "higher")
     luck = reach("DeepSea-v0:ppo", 100_000, seeds)
     add(f"DeepSea-10, plain PPO: seeds of {seeds} that find it in 10,000 dives", "", sum(at is not None for at in luck), "higher")
-    repeats, steps = (1, 4_096) if quick else (3, 16_384)
-    add("counts: more processor time, PPO CartPole, 8 seeds", "%", measure_cost(repeats, steps, "bonus.kind=count"), "lower", 3.0, 1.0)
-    alone = measure_cost(repeats, steps, "bonus.kind=count", "bonus.value_head=shared")
-    add("counts without a critic of their own: more processor time, PPO CartPole, 8 seeds", "%", alone, "lower")
-    add("RND: more processor time, PPO CartPole, 8 seeds", "%", measure_cost(repeats, steps, "bonus.kind=rnd"), "lower", 20.0, 10.0)
+
+
+def measure_costs(add: Add, quick: bool) -> None:
+    """What does a bonus cost?"""
+    repeats, steps = (1, 4_096) if quick else (5, 16_384)
+    for what, settings, bar, stretch in (
+        ("counts", ("bonus.kind=count",), 3.0, 1.0),
+        ("counts without a critic of their own", ("bonus.kind=count", "bonus.value_head=shared"), None, None),
+        ("RND", ("bonus.kind=rnd",), 20.0, 10.0),
+    ):
+        found = measure_cost(repeats, steps, *settings)
+        for clock_, value in zip(("processor", "wall"), found, strict=True):
+            note = f"median of {repeats} interleaved pairs of {steps:,} env steps"
+            add(f"{what}: more {clock_} time, PPO CartPole, 8 seeds", "%", round(float(value), 2), "lower", bar, stretch, note=note)
+
+
+PARTS = {"shapings": measure_shapings, "finds": measure_finds, "costs": measure_costs}
+
+
+def main() -> None:
+    """Measure everything, or with --quick a little of each."""
+    parser = provenance.parser(__doc__)
+    parser.add_argument("--only", choices=list(PARTS))
+    args = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+
+    def add(what: str, unit: str, value: float, better: str, bar: float | None = None, stretch: float | None = None, **more: Any) -> None:
+        limits = {"better": better, "bar": bar, "stretch": stretch}
+        rows.append({"what": what, "unit": unit, "value": value, **limits, "command": COMMAND, **more})
+        provenance.write("tasks", rows, provenance.provenance(COMMAND), args.quick)
+
+    for name, measure in PARTS.items():
+        if args.only in (None, name):
+            measure(add, args.quick)
 
 
 if __name__ == "__main__":

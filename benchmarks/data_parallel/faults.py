@@ -1,6 +1,9 @@
 """Faults of synchronization, each planted by replacing a function on all ranks, and what the diagnosis should name.
 
-python -m benchmarks.data_parallel.faults FAULT FOLDER SEEDS RANKS [TASK ...]      one JSON line for each run
+    python -m benchmarks.data_parallel.faults FAULT FOLDER SEEDS RANKS [TASK ...]      one JSON line for each run
+
+The weights of the ranking were set with TASKS, two ranks and the faults without a mark. FRESH_TASKS, with three ranks, and the faults
+marked as fresh were written down later, before anything was trained on them, and looked at once.
 """
 
 import json
@@ -35,7 +38,7 @@ FOLLOWERS: Any = follower
 STARTING: Any = ranks
 WATCH: Any = watch
 CALIBRATION: Any = calibration
-VARIABLE = "RLCLINIC_PLANTED_FAULT"
+VARIABLE, WORLD = "RLCLINIC_PLANTED_FAULT", "RLCLINIC_PLANTED_RANKS"
 PLANTED = "benchmarks.data_parallel.rank"
 BROKEN_AT = 6
 """The iteration in which a rank is killed, paused or leaves something out."""
@@ -57,17 +60,40 @@ TASKS: dict[str, dict[str, Any]] = {
         "algo": {"name": "a2c", "n_steps": 32},
     },
 }
+FRESH_TASKS: dict[str, dict[str, Any]] = {
+    "MountainCarContinuous ppo": {
+        "env": {"id": "MountainCarContinuous-v0", "n_envs": 12, "normalize_obs": True, "normalize_reward": True},
+        "algo": {"name": "ppo", "n_steps": 24, "batch_size": 96, "n_epochs": 3},
+        "net": {"hidden": [48]},
+    },
+    "Taxi ppo": {
+        "env": {"id": "Taxi-v3", "n_envs": 6, "normalize_obs": True, "normalize_reward": True},
+        "algo": {"name": "ppo", "n_steps": 48, "batch_size": 144, "n_epochs": 2, "normalize_advantage": "rollout"},
+        "net": {"hidden": [24, 24], "activation": "relu"},
+    },
+    "MountainCar a2c": {
+        "env": {"id": "MountainCar-v0", "n_envs": 9, "native": "never", "normalize_obs": True, "normalize_reward": True},
+        "algo": {"name": "a2c", "n_steps": 32, "normalize_advantage": "rollout"},
+        "net": {"hidden": [40, 20], "shared": True},
+    },
+}
+FIRST_FRESH_SEED = 700
 
 
 def config_of(task: str, seed: int, world: int = 2) -> Config:
     """A short run of a task."""
     run = {"max_env_steps": 6144, "eval_every_env_steps": 2048, "eval_episodes": 4, "data_parallel": world, "allow_slower": True}
-    return Config.model_validate({**TASKS[task], "net": {"hidden": [32, 32]}, "run": run, "seed": seed})
+    return Config.model_validate({"net": {"hidden": [32, 32]}, **(TASKS | FRESH_TASKS)[task], "run": run, "seed": seed})
 
 
 def rank() -> int:
     """Which rank this process is."""
     return int(os.environ.get("RANK", "0"))
+
+
+def plan_world() -> int:
+    """How many there are."""
+    return int(os.environ[WORLD])
 
 
 # ── the faults ──
@@ -129,12 +155,11 @@ def plant_own_normalizers() -> None:
     update: Any = on_policy.update_normalizers
 
     def own(plan: Any, learner: Any, rollout: Any, hp: Any, active: Any, first_env: int = 0) -> Any:
-        size = rollout.reward.shape[2] // 2
-        part = slice(rank() * size, (rank() + 1) * size)
+        part = shares.envs(rollout.reward.shape[2], rank(), world := plan_world())
         cut = {name: value[:, :, part] for name, value in vars(rollout).items() if isinstance(value, torch.Tensor) and value.dim() >= 3}
         carry = learner.reward_carry
         found = update(plan, replace(learner, reward_carry=carry[:, part]), replace(rollout, **cut), hp, active)
-        return replace(found, reward_carry=torch.cat([found.reward_carry, found.reward_carry], 1))
+        return replace(found, reward_carry=torch.cat([found.reward_carry] * world, 1))
 
     LOOP.update_normalizers = own
 
@@ -176,8 +201,17 @@ def plant_own_advantage_scale() -> None:
 
 
 def plant_uneven_shares() -> None:
-    """Rank 0 has three quarters of every minibatch."""
-    SHARES.rows = lambda batch, rank, world: slice(0, 3 * batch // 4) if rank == 0 else slice(3 * batch // 4, batch)
+    """Rank 0 has three quarters of every minibatch; the others share the rest."""
+    rows = shares.rows
+
+    def uneven(batch: int, rank: int, world: int) -> slice:
+        first = 3 * batch // 4
+        if rank == 0:
+            return slice(0, first)
+        rest = rows(batch - first, rank - 1, world - 1)
+        return slice(first + rest.start, first + rest.stop)
+
+    SHARES.rows = uneven
 
 
 def plant_same_rows() -> None:
@@ -258,6 +292,67 @@ def _extra(of: list[Ranks]) -> None:
     of[-1].sum("a count of its own", torch.zeros(1))
 
 
+def plant_stale_gradients() -> None:
+    """The last rank sends the gradient of the minibatch before."""
+    own, before = RankPart.own_gradient, []
+
+    def stale(self: RankPart, *given: Any) -> Any:
+        grad, readings = own(self, *given)
+        before.append(grad.clone())
+        return (before.pop(0), readings) if rank() == plan_world() - 1 and len(before) > 1 else (grad, readings)
+
+    PART.own_gradient = stale
+
+
+def plant_silent_gradients() -> None:
+    """The last rank sends zeros."""
+    own = RankPart.own_gradient
+
+    def silent(self: RankPart, *given: Any) -> Any:
+        grad, readings = own(self, *given)
+        return (torch.zeros_like(grad) if rank() == plan_world() - 1 else grad), readings
+
+    PART.own_gradient = silent
+
+
+def plant_other_learning_rate() -> None:
+    """The last rank takes steps a tenth larger."""
+    step = RankPart.update_step
+
+    def larger(self: RankPart, plan: Any, flat: Any, *given: Any) -> Any:
+        new, *rest = step(self, plan, flat, *given)
+        return (flat + 1.1 * (new - flat) if rank() == plan_world() - 1 else new, *rest)
+
+    PART.update_step = larger
+
+
+def plant_old_normalizers() -> None:
+    """The last rank's statistics of observations stay as they were at the start."""
+    update: Any = on_policy.update_normalizers
+
+    def old(plan: Any, learner: Any, *given: Any) -> Any:
+        found = update(plan, learner, *given)
+        return replace(found, obs_stats=learner.obs_stats) if rank() == plan_world() - 1 else found
+
+    LOOP.update_normalizers = old
+
+
+def plant_slow_learning() -> None:
+    """Every gradient of the last rank takes long."""
+    own = RankPart.own_gradient
+
+    def slow(self: RankPart, *given: Any) -> Any:
+        time.sleep(0.1 if rank() == plan_world() - 1 else 0.0)
+        return own(self, *given)
+
+    PART.own_gradient = slow
+
+
+def plant_leaving_rank() -> None:
+    """Rank 1 ends as if everything were done."""
+    _at_iteration(lambda: os._exit(0))
+
+
 @dataclass(frozen=True)
 class Planted:
     """A fault, and what should be named: a cause, or the rule of what only costs time."""
@@ -266,6 +361,14 @@ class Planted:
     cause: str | None
     rule: str
     tasks: tuple[str, ...] = tuple(TASKS)
+    fresh: bool = False
+    """Whether it was written down after the weights of the ranking."""
+
+    def tasks_of(self, *, fresh: bool) -> tuple[str, ...]:
+        """Where it is planted. What ends a run takes long: it is planted in some tasks alone."""
+        if not fresh:
+            return self.tasks
+        return tuple(FRESH_TASKS)[: 2 if self.rule in ("RNK106", "RNK107", "RNK108") else None]
 
 
 ENDS = ("CartPole ppo", "FrozenLake a2c")
@@ -287,6 +390,12 @@ FAULTS: dict[str, Planted] = {
     "raising-rank": Planted(plant_raising_rank, "rank-lost", "RNK107", ENDS),
     "left-out-collective": Planted(plant_left_out_collective, "collective-hangs", "RNK108", ENDS),
     "extra-collective": Planted(plant_extra_collective, "collective-hangs", "RNK108", ENDS),
+    "stale-gradients": Planted(plant_stale_gradients, "gradients-not-averaged", "RNK102", fresh=True),
+    "silent-gradients": Planted(plant_silent_gradients, "gradients-not-averaged", "RNK102", fresh=True),
+    "other-learning-rate": Planted(plant_other_learning_rate, "ranks-drift", "RNK101", fresh=True),
+    "old-normalizers": Planted(plant_old_normalizers, "normalizers-unsynced", "RNK104", fresh=True),
+    "slow-learning": Planted(plant_slow_learning, None, "RNK106", fresh=True),
+    "leaving-rank": Planted(plant_leaving_rank, "rank-lost", "RNK107", fresh=True),
 }
 
 
@@ -326,7 +435,7 @@ def examine(name: str, task: str, seed: int, folder: Path, world: int = 2) -> di
 def main() -> None:
     """All tasks of one fault."""
     name, folder, seeds, world = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-    os.environ[VARIABLE] = name
+    os.environ[VARIABLE], os.environ[WORLD] = name, str(world)
     STARTING.FOLLOWER = PLANTED
     plant(name)
     WATCH.LOST_SECONDS = 6.0
@@ -334,7 +443,8 @@ def main() -> None:
     if not ends:  # ranks that stay for all tasks
         ranks.joined.append(ranks.begin(world, torch.device("cpu")))
     for task in sys.argv[5:] or (FAULTS[name].tasks if name in FAULTS else TASKS):
-        for seed in range(seeds):
+        first = FIRST_FRESH_SEED if task in FRESH_TASKS else 0
+        for seed in range(first, first + seeds):
             print(json.dumps(examine(name, task, seed, folder, world)), flush=True)
     if ends:
         sys.stdout.flush()

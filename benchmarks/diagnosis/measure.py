@@ -259,7 +259,7 @@ def recorded(found: dict[str, Any]) -> list[dict[str, Any]]:
     made = []
     for what, value in found.items():
         of_world = what.removeprefix("worlds, ")
-        for each in ("first", "second", "third", "fourth", "fifth"):
+        for each in ("first", "second", "third", "fourth", "fifth", "sixth"):
             of_world = of_world.removeprefix(f"{each} look").lstrip(",: ")
         bar, stretch = WORLD_BARS.get(of_world, (None, None)) if what.startswith("worlds, ") else BARS.get(what, (None, None))
         lower = "alarm" in what or "calibration error" in what or "names a fault" in what or "confidently wrong" in what
@@ -287,7 +287,7 @@ def main() -> None:
     found |= fresh("first look", first_look.load("first"))
     found |= fresh("first look, mended since", seen("first", corpus.load(corpus.OFF_POLICY_FRESH)))
     found |= fresh("second look", first_look.load("second")) | fresh("third look", first_look.load("third"))
-    for part, name in zip(look.LOOKS, ("first", "second", "third", "fourth", "fifth"), strict=True):
+    for part, name in zip(look.LOOKS, ("first", "second", "third", "fourth", "fifth", "sixth"), strict=True):
         if look.file(part).exists():
             found |= look.rows(look.load(part), f"{name} look")
     if not wanted.no_baselines:

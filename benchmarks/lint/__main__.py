@@ -7,6 +7,7 @@
     python -m benchmarks.lint --fourth "after the repair"       also the fourth set; of its held-out half nothing but totals is ever shown
     python -m benchmarks.lint --fifth "after the repair"        also the fifth set; of its sealed half nothing but totals is ever shown
     python -m benchmarks.lint --sixth "after the repair"        also the sixth set and its clean scripts; of its sealed half only totals
+    python -m benchmarks.lint --seventh "after the repair"      also the seventh set and its clean scripts; of its sealed half only totals
     python -m benchmarks.lint --misses                          also lists what was not found, of the styles that were looked at
     python -m benchmarks.lint --folder cleanrl=DIR sb3=DIR      also alarms, crashes and seconds a file over code of others
 
@@ -28,7 +29,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks import provenance
-from benchmarks.lint import fifth, fourth, mutants, own, second, sixth, third
+from benchmarks.lint import fifth, fourth, mutants, own, second, seventh, sixth, third
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import linter
@@ -70,7 +71,7 @@ def is_found(mutant: mutants.Mutant) -> bool:
     """Whether the fault is reported, on its line, by a check that is meant for it."""
     accepted = (
         mutants.FAULTS[mutant.fault]
-        if mutant.style not in (*third.STYLES, *fourth.STYLES, *fifth.STYLES, *sixth.STYLES, *own.STYLES)
+        if mutant.style not in (*third.STYLES, *fourth.STYLES, *fifth.STYLES, *sixth.STYLES, *seventh.STYLES, *own.STYLES)
         else tuple(each.id for each in checks.checks("COD"))
     )
     before = {(each.rule, each.evidence[0].text) for each in check_clean(mutant.script).findings}
@@ -87,7 +88,7 @@ def alarms(findings: list[Finding]) -> list[Finding]:
 
 def measure(styles: tuple[str, ...], kind: str, misses: bool, processes: int = 2) -> Iterator[dict[str, Any]]:
     """The rows of some styles: faults found, and alarms on their clean scripts."""
-    every = (*mutants.MUTANTS, *second.MUTANTS, *third.load(), *fourth.load(), *fifth.load(), *sixth.load(), *own.load())
+    every = (*mutants.MUTANTS, *second.MUTANTS, *third.load(), *fourth.load(), *fifth.load(), *sixth.load(), *seventh.load(), *own.load())
     planted = [mutant for mutant in every if mutant.style in styles]
     with ProcessPoolExecutor(processes) as pool:
         found = [mutant for mutant, right in zip(planted, pool.map(is_found, planted, chunksize=8), strict=True) if right]
@@ -182,6 +183,7 @@ def main() -> None:
     parser.add_argument("--fourth", metavar="WHY", help="look at the fourth set, too, and record it")
     parser.add_argument("--fifth", metavar="WHY", help="look at the fifth set, too, and record it")
     parser.add_argument("--sixth", metavar="WHY", help="look at the sixth set, too, and record it")
+    parser.add_argument("--seventh", metavar="WHY", help="look at the seventh set, too, and record it")
     parser.add_argument("--misses", action="store_true", help="list what was not found and what was said of clean code")
     parser.add_argument("--folder", nargs="*", default=[], metavar="NAME=DIR[,DIR]", help="code of others; docs/benchmarks.md says which")
     parser.add_argument("--processes", type=int, default=2, help="how many work side by side")
@@ -228,6 +230,14 @@ def main() -> None:
         record_look(f"sixth set, open half: {args.sixth}", opened[0])
         record_look(f"sixth set, sealed half: {args.sixth}", sealed[0])
         rows += [*opened, *sealed, *measure_clean(sixth.CLEAN, "sixth set, clean", args.misses)]
+    if args.seventh:
+        opened, sealed = (
+            list(measure(seventh.OPEN, "seventh set, open", args.misses, args.processes)),
+            list(measure(seventh.SEALED, "seventh set, sealed", False, args.processes)),
+        )
+        record_look(f"seventh set, open half: {args.seventh}", opened[0])
+        record_look(f"seventh set, sealed half: {args.seventh}", sealed[0])
+        rows += [*opened, *sealed, *measure_clean(seventh.CLEAN, "seventh set, clean", args.misses)]
     for given in args.folder:
         name, _, folders = given.partition("=")
         measured = measure_folder(name, [Path(folder) for folder in folders.split(",")], args.misses, args.processes, args.every)

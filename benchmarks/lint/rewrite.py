@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any, Final
 
 from benchmarks import provenance
-from benchmarks.lint import fourth, mutants, second, sixth, third
+from benchmarks.lint import fourth, mutants, second, seventh, sixth, third
 from benchmarks.lint.__main__ import alarms, check, is_found
 from benchmarks.lint.mutants import Mutant
 from rlclinic.diagnosis.lint import checks
@@ -861,7 +861,7 @@ def measure(way: str, planted: list[Mutant], known: list[bool], misses: bool, po
         "value": 100 * sum(right for _, right, _ in changed if right) / max(1, len(changed)), "found": sum(bool(right) for _, right, _ in changed),
         "of": len(changed), "found_as_written": len(kept), "of_these_still_found": sum(map(bool, kept)),
     }  # fmt: skip
-    kept_out = (*fourth.HELD_OUT, *sixth.STYLES, *sixth.CLEAN)
+    kept_out = (*fourth.HELD_OUT, *sixth.STYLES, *sixth.CLEAN, *seventh.STYLES, *seventh.CLEAN)
     scripts = [script for script in mutants.clean() if script.partition("/")[0] not in kept_out]
     cries = files = 0
     for script in scripts:

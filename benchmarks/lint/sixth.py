@@ -33,10 +33,11 @@ CLEAN: Final = ("sixth_clean",)
 def load() -> tuple[Mutant, ...]:
     """The planted faults."""
     scripts = yaml.safe_load(FILE.read_text())
-    return tuple(_mutant(script, *entry) for script, entries in scripts.items() for entry in entries)
+    return tuple(make_mutant(script, *entry) for script, entries in scripts.items() for entry in entries)
 
 
-def _mutant(script: str, fault: str, right: str, wrong: str, marks: tuple[str, ...] = ()) -> Mutant:
+def make_mutant(script: str, fault: str, right: str, wrong: str, marks: tuple[str, ...] = ()) -> Mutant:
+    """A fault that may be reported on all that was written in, and on the lines of the texts that stand beside it."""
     mutant = Mutant(script, fault, right, wrong)
     lines = mutant.text.splitlines()
     return mutant._replace(beside=tuple(number for number, line in enumerate(lines, 1) if any(mark in line for mark in marks)))

@@ -1,6 +1,7 @@
 """Planted faults of learning from recorded data and from experts, in environments that no rule was fitted on: is the first cause the fault?
 
 python -m benchmarks.recorded_data.faults [--procs 16] [--seeds 2]
+python -m benchmarks.recorded_data.faults --development --lines FILE   tasks on which rules may be written; leaves no result
 
 The rules were written on Pendulum and CartPole. Here are Acrobot-v1, MountainCar-v0, MountainCarContinuous-v0 and `Glide`, a small task
 of its own; each with a scripted expert, and data that is made of it with fixed seeds. Every fault is planted into one algorithm at a time;
@@ -119,6 +120,8 @@ class Task:
     box: bool
     threshold: float
     terminates: bool
+    home: Path = HERE
+    """The file that has the expert."""
 
 
 TASKS = {
@@ -126,6 +129,12 @@ TASKS = {
     "mountain car": Task("MountainCar-v0", "mountain_car", False, -125.0, True),
     "continuous mountain car": Task("MountainCarContinuous-v0", "mountain_car_continuous", True, 85.0, True),
     "glide": Task(f"{HERE}:Glide", "glide", True, -20.0, False),
+}
+OTHERS = HERE.with_name("development.py")
+DEVELOPMENT = {
+    "tank": Task(f"{OTHERS}:Tank", "tank", True, 65.0, True, OTHERS),
+    "delivery": Task(f"{OTHERS}:Delivery", "delivery", False, 4.0, True, OTHERS),
+    "arm": Task(f"{OTHERS}:Arm", "arm", True, -45.0, False, OTHERS),
 }
 
 
@@ -152,9 +161,9 @@ SMALL = ("net.hidden=[]", "algo.width=32", "algo.layers=2", "algo.context=5", "a
 SLOW = ("dt", "gail", "cql", "ensemble_dagger")
 
 
-def list_cells(healthy: int) -> Iterator[Cell]:
+def list_cells(tasks: dict[str, Task], healthy: int) -> Iterator[Cell]:
     """Every fault wherever it can be planted, then the same algorithms without one."""
-    for name, task in TASKS.items():
+    for name, task in tasks.items():
         fast = ("algo.gamma=0.99", "env.normalize_reward=true")
         yield Cell(name, "iql", "imitation-weights-at-cap", "mixed", (*fast, "algo.beta=3000"))
         yield Cell(name, "iql", "advantages-do-not-count", "mixed", (*fast, "algo.beta=0.001"))
@@ -185,12 +194,12 @@ def list_cells(healthy: int) -> Iterator[Cell]:
             yield Cell(name, "gail", "", "expert", group=group)
 
 
-def make_data(home: Path) -> None:
+def make_data(tasks: dict[str, Task], home: Path) -> None:
     """Data of every task: 40 episodes each; few: 12."""
     shares = {"expert": [(0.0, 40)], "noisy expert": [(0.3, 40)], "mixed": [(0.9, 28), (0.0, 12)], "few": [(0.7, 12)]}
-    for name, task in TASKS.items():
+    for name, task in tasks.items():
         env = envs.make(load(task.env).config.env, [0], 4)
-        act = collection.play_with(f"{HERE}:{task.expert}", env)
+        act = collection.play_with(f"{task.home}:{task.expert}", env)
         spaces = collection.observation_space(env), collection.action_space(env)
         for kind, parts in shares.items():
             place = home / name.replace(" ", "-") / kind.replace(" ", "-")
@@ -202,13 +211,12 @@ def make_data(home: Path) -> None:
 def look(cell: Cell, home: Path, seeds: int, quick: bool) -> dict[str, Any]:
     """Train a cell's group, and say what the diagnosis names first."""
     torch.set_num_threads(1)
-    task, place = TASKS[cell.task], Path(mkdtemp())
+    task, place = (TASKS | DEVELOPMENT)[cell.task], Path(mkdtemp())
     asks, plays = bool(cell.expert), cell.algorithm in ("gail", "airl")
     budget: tuple[str, ...] = ASKING if asks else PLAYING if plays else OFFLINE
     usual = tuple(each for each in budget if cell.algorithm != "dt" or not each.startswith("net."))
-    named = (
-        [f"algo.expert={HERE}:{cell.expert}"] if asks else [f"data.path={home / cell.task.replace(' ', '-') / cell.data.replace(' ', '-')}"]
-    )
+    data = home / cell.task.replace(" ", "-") / cell.data.replace(" ", "-")
+    named = [f"algo.expert={task.home}:{cell.expert}"] if asks else [f"data.path={data}"]
     try:
         short = ["run.max_env_steps=256" if plays else "run.max_env_steps=200"] if quick else []
         short += ["algo.n_steps=16"] if quick and plays else []
@@ -235,7 +243,7 @@ ALWAYS = ("mixture-scored", "horizon-leaks")
 def hurts(seen: dict[str, Any], sound: list[dict[str, Any]]) -> bool:
     """Whether a planted fault counts. Where the same algorithm does not get there without a fault either, nobody knows what one costs."""
     cell = seen["cell"]
-    threshold = TASKS[cell["task"]].threshold
+    threshold = (TASKS | DEVELOPMENT)[cell["task"]].threshold
     twins = [each for each in sound if (each["cell"]["task"], each["cell"]["algorithm"]) == (cell["task"], cell["algorithm"])]
     hopeless = bool(twins) and all(end < threshold for each in twins for end in each["ends"])
     return cell["cause"] in ALWAYS or (not hopeless and all(end < threshold for end in seen["ends"]))
@@ -294,12 +302,14 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="causes, to try the script")
     parser.add_argument("--within", type=float, default=3_600.0, help="seconds after which no group is begun")
     parser.add_argument("--lines", type=Path, help="note every group in this file, and go on from there the next time")
+    parser.add_argument("--development", action="store_true", help="instead: tasks on which rules may be written, without a result")
     args = parser.parse_args()
+    tasks = DEVELOPMENT if args.development else TASKS
     looks = [json.loads(line) for line in args.lines.read_text().splitlines()] if args.lines and args.lines.exists() else []
     seen = [Cell(**{**each["cell"], "settings": tuple(each["cell"]["settings"])}) for each in looks]
-    cells = [cell for cell in list_cells(args.healthy) if (args.only is None or cell.cause in args.only) and cell not in seen]
+    cells = [cell for cell in list_cells(tasks, args.healthy) if (args.only is None or cell.cause in args.only) and cell not in seen]
     home, began = Path(mkdtemp()), time.monotonic()
-    make_data(home)
+    make_data(tasks, home)
     # Cheap ones first, so that whatever stops it leaves most of them known.
     cells.sort(key=lambda cell: cell.algorithm in SLOW)
     with ProcessPoolExecutor(args.procs, get_context("spawn")) as pool:
@@ -324,6 +334,8 @@ def main() -> None:
         return
     rows = to_rows(looks)
     print(json.dumps(rows, indent=1), flush=True)
+    if args.development:
+        return
     provenance.write("offline_faults", rows, provenance.provenance("python -m benchmarks.recorded_data.faults"), args.quick)
 
 

@@ -4,8 +4,8 @@ python -m benchmarks.recorded_data.hopper --data FOLDER [--seeds 3] [--steps 100
 
 The data is what `rlclinic data collect --replay` wrote of a SAC run. Each algorithm learns in a process of its own, --procs at a time: BC,
 TD3+BC, IQL and CQL as one cohort of seeds; d3rlpy's IQL and CQL, one process a seed, where a Python that has it is named; RLPD and Cal-QL,
-which go on in the environment. Both sides: two layers of 256, batches of 256, observations scaled by the data, ten episodes every quarter
-of the budget; what counts is the last evaluation that both sides have reached within the time, never the best.
+which go on in the environment. Both sides: two layers of --width, batches of as many, observations scaled by the data, ten episodes every
+quarter of the budget; what counts is the last evaluation that both sides have reached within the time, never the best.
 --work keeps the runs and the notes; --collect makes the results of them.
 """
 
@@ -62,7 +62,7 @@ from d3rlpy.models.encoders import VectorEncoderFactory
 from d3rlpy.optimizers import AdamFactory, CosineAnnealingLRFactory
 from d3rlpy.preprocessing import ReturnBasedRewardScaler, StandardObservationScaler
 name, path, device, env_id = sys.argv[1:5]
-steps, seed, episodes = (int(each) for each in sys.argv[5:8])
+steps, seed, episodes, width, actions = (int(each) for each in sys.argv[5:10])
 d3rlpy.seed(seed)
 load = lambda part: np.load(f"{path}/{part}.npy")
 lengths, ends = load("lengths"), np.cumsum(load("lengths")) - 1
@@ -70,8 +70,8 @@ places = np.concatenate([np.arange(end - length + 1, end + 1) + index for index,
 terminals, timeouts = np.zeros(len(load("rewards"))), np.zeros(len(load("rewards")))
 terminals[ends], timeouts[ends] = load("terminated"), ~load("terminated")
 data = d3rlpy.dataset.MDPDataset(load("observations")[places], load("actions"), load("rewards"), terminals, timeouts)
-wide = VectorEncoderFactory([256, 256])
-shared = dict(actor_encoder_factory=wide, critic_encoder_factory=wide, batch_size=256, observation_scaler=StandardObservationScaler())
+wide = VectorEncoderFactory([width, width])
+shared = dict(actor_encoder_factory=wide, critic_encoder_factory=wide, batch_size=width, observation_scaler=StandardObservationScaler())
 def make(compiled):
     if name == "iql":  # as its own reproduction script has them
         config = d3rlpy.algos.IQLConfig(
@@ -81,7 +81,7 @@ def make(compiled):
             reward_scaler=ReturnBasedRewardScaler(multiplier=1000.0), compile_graph=compiled, **shared)
     else:
         config = d3rlpy.algos.CQLConfig(
-            actor_learning_rate=1e-4, critic_learning_rate=3e-4, temp_learning_rate=1e-4, n_action_samples=10, alpha_learning_rate=0.0,
+            actor_learning_rate=1e-4, critic_learning_rate=3e-4, temp_learning_rate=1e-4, n_action_samples=actions, alpha_learning_rate=0.0,
             conservative_weight=5.0, compile_graph=compiled, **shared)
     for scaler in (config.observation_scaler, config.reward_scaler):
         if scaler is not None:
@@ -89,7 +89,7 @@ def make(compiled):
     algo = config.create(device=device)
     algo.build_with_dataset(data)
     for _ in range(20):
-        algo.update(data.sample_transition_batch(256))
+        algo.update(data.sample_transition_batch(width))
     return config.create(device=device)
 algo, compiled = None, False
 if device != "cpu:0":
@@ -103,7 +103,7 @@ algo.build_with_dataset(data)
 env = gymnasium.make(env_id)
 started = time.perf_counter()
 for step in range(1, steps + 1):
-    algo.update(data.sample_transition_batch(256))
+    algo.update(data.sample_transition_batch(width))
     if step % max(steps // 4, 1) == 0:
         spent, found = time.perf_counter() - started, []
         for episode in range(episodes):
@@ -121,7 +121,9 @@ for step in range(1, steps + 1):
 def command(algorithm: str, seeds: int, args: argparse.Namespace, changes: list[str], steps: int, device: str) -> list[str]:
     """What a user types to train one of ours."""
     every = [f"run.max_env_steps={steps}", f"run.eval_every_env_steps={max(steps // (4 if steps == args.steps else 20), 1)}"]
-    wanted = [*every, f"run.eval_episodes={EPISODES}", f"run.device={device}", *changes]
+    sizes = [f"net.hidden=[{args.width},{args.width}]", f"algo.batch_size={args.width}"]
+    sizes += [f"algo.cql_actions={args.cql_actions}"] if algorithm == "cql" else []
+    wanted = [*every, f"run.eval_episodes={EPISODES}", f"run.device={device}", *sizes, *changes]
     return [
         *(sys.executable, "-m", "rlclinic", "train", f"{ENV_ID}:{algorithm.split()[0]}", "--data", str(args.data.resolve())),
         *("--seeds", str(seeds), "--seed", "0"),
@@ -140,7 +142,8 @@ def plan(args: argparse.Namespace) -> dict[str, tuple[list[str], dict[str, str]]
         device = "cuda:0" if args.device == "cuda" else "cpu:0"
         for name in args.peers:
             for seed in range(args.seeds):
-                settings = (name, str(args.data.resolve()), device, ENV_ID, str(args.steps), str(seed), str(EPISODES))
+                numbers = (args.steps, seed, EPISODES, args.width, args.cql_actions)
+                settings = (name, str(args.data.resolve()), device, ENV_ID, *map(str, numbers))
                 jobs[f"d3rlpy {name} {seed}"] = [args.peer_python or sys.executable, "-c", PEER, *settings], theirs
     for name in args.online:
         for seed in range(args.seeds):
@@ -159,9 +162,10 @@ def run(args: argparse.Namespace) -> None:
             name = next(iter(waiting))
             typed, environment = waiting.pop(name)
             home = args.work / name.replace(" ", "-")
-            if (home / "ended").exists():
+            if (home / "ended").exists() or is_claimed(home):
                 continue
             home.mkdir(parents=True, exist_ok=True)
+            (home / "claim").write_text(str(os.getpid()))
             jobs[name] = subprocess.Popen(typed, cwd=home, env=environment, stdout=(home / "log").open("wb"), stderr=subprocess.STDOUT)
         elif not going:
             break
@@ -180,6 +184,14 @@ def run(args: argparse.Namespace) -> None:
             job.wait(10)
         except subprocess.TimeoutExpired:
             job.kill()
+
+
+def is_claimed(home: Path) -> bool:
+    """Whether another process that still lives works at a job: several may share the work."""
+    try:
+        return Path(f"/proc/{(home / 'claim').read_text()}").exists()
+    except OSError:
+        return False
 
 
 def curves(work: Path) -> dict[str, Any]:
@@ -217,10 +229,10 @@ def at_step(curve: list[list[float]], step: int) -> float | None:
     return next((value for when, value in curve if when == step), None)
 
 
-def rows_of(found: dict[str, Any], data: dict[str, Any], sac: float | None, sac_steps: int | None) -> list[dict[str, Any]]:
+def rows_of(found: dict[str, Any], data: dict[str, Any], sizes: str, sac: float | None, sac_steps: int | None) -> list[dict[str, Any]]:
     """Returns of ours, of the peer's and their ratio at the last step that all seeds of both have reached; then online."""
     rows: list[dict[str, Any]] = []
-    about = f"SAC's replay of {data['transitions']:,} steps, mean return {data['mean']:.0f}"
+    about = f"SAC's replay of {data['transitions']:,} steps, mean return {data['mean']:.0f}; {sizes}"
     for name in OURS:
         seeds = found.get(name) or []
         steps = sorted(set.intersection(*({int(s) for s, _ in each["curve"]} for each in seeds))) if seeds else []
@@ -278,6 +290,8 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=100_000)
+    parser.add_argument("--width", type=int, default=256, help="units a layer, and rows a batch")
+    parser.add_argument("--cql-actions", type=int, default=10, help="actions of each kind that CQL's penalty samples, on both sides")
     parser.add_argument("--only", nargs="*", default=list(OURS), choices=list(OURS))
     parser.add_argument("--online", nargs="*", default=list(ONLINE), choices=list(ONLINE))
     parser.add_argument("--online-steps", type=int, help="another budget of those, to try the script")
@@ -299,7 +313,8 @@ def main() -> None:
         data = folder.read(args.data)
         about = {"transitions": len(data), "mean": float(data.returns.mean())}
         found = curves(args.work)
-        noted = {"data": about, "curves": found, "rows": rows_of(found, about, args.sac, args.sac_steps)}
+        sizes = f"2 x {args.width} units, batches of {args.width}"
+        noted = {"data": about, "curves": found, "rows": rows_of(found, about, sizes, args.sac, args.sac_steps)}
     for row in noted["rows"]:
         print(json.dumps(row), flush=True)
     if args.lines:

@@ -74,6 +74,11 @@ CORRECTIONS: Final[dict[str, Correction]] = {
         ),
         goes_on=True,
     ),
+    "ranks_summed_in_order": Correction(
+        before="gradients of three ranks and more were summed in the order of the ring that carried them",
+        touches=lambda config, skips: config.run.data_parallel > 2,
+        goes_on=True,
+    ),
 }
 """Every correction so far. A name is never reused."""
 

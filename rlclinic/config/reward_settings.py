@@ -31,7 +31,8 @@ class BonusConfig(Strict):
     """`first_success`: nothing is paid any more once an episode has succeeded (without a success flag: once a reward was above 0).
     none: until the end; what is known pays less and less anyway."""
     cells: Shape = Field(16, ge=2, le=1024)
-    """Counts: into how many cells each bounded component of an observation is divided; yes-or-no components have two. Usual: 8-64."""
+    """Counts: into how many cells each bounded component of an observation is divided; yes-or-no components have two; of images, which are
+    seen as 12 x 12 pixels: the shades of grey. Usual: 8-64; 4-8 for images."""
     buckets: Shape = Field(65_536, ge=16, le=1 << 24)
     """Counts: places of the table that states are hashed into; one-hot states have one each. Usual: ten times the states."""
     learning_rate: Annotated[Real, Field(gt=0)] = 1e-3

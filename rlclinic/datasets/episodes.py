@@ -3,15 +3,16 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlclinic.errors import ConfigError
 
-__all__ = ["Dataset", "Episode", "Space", "Transitions", "check_episode", "join"]
+__all__ = ["Dataset", "Episode", "Space", "Transitions", "check_episode", "check_shape", "join"]
 
+LARGEST: Final = float(np.finfo(np.float32).max)
 Array = NDArray[Any]
 
 
@@ -27,6 +28,8 @@ class Space:
     low: tuple[float, ...] | None = None
     """Bounds of a box, flat; None where nobody says them."""
     high: tuple[float, ...] | None = None
+    guessed: bool = False
+    """Whether n is only the largest choice that occurs, as nobody says how many there are."""
 
     def __str__(self) -> str:
         return f"{self.n} choices" if self.kind == "discrete" else "×".join(map(str, self.shape)) + " numbers"
@@ -142,7 +145,7 @@ class Dataset:
         return join(chosen, self.observation_space, self.action_space, env_id=self.env_id, source=self.source, facts=self.facts)
 
 
-def check_episode(episode: Episode, index: int) -> Episode:
+def check_episode(episode: Episode, index: int, actions: Space) -> Episode:
     """An episode that can be learned from; ConfigError says what is wrong with it."""
 
     def fail(what: str, why: str) -> ConfigError:
@@ -157,9 +160,15 @@ def check_episode(episode: Episode, index: int) -> Episode:
     for name, values in (("observation", episode.observations), ("action", episode.actions), ("reward", episode.rewards)):
         if values.dtype.kind not in "fiub":
             raise fail(f"its {name}s are {values.dtype}", "Numbers are needed: one array of one type and shape for all steps")
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
-            row = int(np.argwhere(~np.isfinite(values.reshape(len(values), -1)).all(1))[0, 0])
+        # Data is kept in single precision, where a number beyond its largest is infinite.
+        if values.dtype.kind == "f" and not (np.abs(values) <= LARGEST).all():
+            row = int(np.argwhere(~(np.abs(values.reshape(len(values), -1)) <= LARGEST).all(1))[0, 0])
             raise fail(f"the {name} at step {row} is not finite", "A loss over it would be not a number for ever. Leave the episode out")
+    if actions.kind == "discrete":
+        choices = np.asarray(episode.actions).reshape(steps, -1)
+        wrong = np.flatnonzero(((choices < 0) | (choices >= actions.n) | (choices != np.round(choices))).any(1))
+        if len(wrong):
+            raise fail(f"the action at step {wrong[0]} is {choices[wrong[0]][0]}", f"The choices are 0 to {actions.n - 1}")
     if not (episode.terminated or episode.truncated):
         raise fail(
             "it says neither terminated nor truncated", "Without an end the next episode's first observation would be taken for its future"
@@ -167,13 +176,25 @@ def check_episode(episode: Episode, index: int) -> Episode:
     return episode
 
 
+def check_shape(index: int, name: str, shape: tuple[int, ...], before: tuple[int, ...]) -> None:
+    """ConfigError for an episode whose rows are of another shape than those of the episodes before."""
+    if shape != before:
+        raise ConfigError(
+            f"episode {index} of the data: a row of {name} has the shape {shape}, and {before} before.\n"
+            "  It looks like data of two environments. Write each to a dataset of its own"
+        )
+
+
 def join(episodes: Iterable[Episode], observation_space: Space, action_space: Space, **facts: Any) -> Dataset:
     """A dataset in memory."""
-    kept = [check_episode(episode, index) for index, episode in enumerate(episodes)]
+    kept = [check_episode(episode, index, action_space) for index, episode in enumerate(episodes)]
     if not kept:
         raise ConfigError(
             "the data has no episodes: there is nothing to learn from.\n  Collect some, or look whether the path is the right one"
         )
+    for index, episode in enumerate(kept):
+        for name in ("observations", "actions", "rewards"):
+            check_shape(index, name, np.shape(getattr(episode, name))[1:], np.shape(getattr(kept[0], name))[1:])
     action_type = np.int64 if action_space.kind == "discrete" else np.float32
     return Dataset(
         np.concatenate([np.asarray(episode.observations) for episode in kept]),

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from rlclinic import plain_files
-from rlclinic.datasets.episodes import Dataset, Episode, Space, check_episode
+from rlclinic.datasets.episodes import Dataset, Episode, Space, check_episode, check_shape
 from rlclinic.errors import ConfigError
 
 __all__ = ["Writer", "is_dataset", "read", "write"]
@@ -87,7 +87,7 @@ class Writer:
 
     def add(self, episode: Episode, beside: Mapping[str, NDArray[Any]] | None = None) -> None:
         """Append one episode; one that cannot be learned from is refused. beside: what else is known of each step, [T, ...] by name."""
-        check_episode(episode, self.episodes)
+        check_episode(episode, self.episodes, self.action_space)
         extra = {f"{BESIDE}/{name}": values for name, values in (beside or {}).items()}
         if not self._arrays:
             action_type = np.int64 if self.action_space.kind == "discrete" else np.float32
@@ -110,12 +110,7 @@ class Writer:
             **extra,
         }
         for name, values in rows.items():
-            if values.shape[1:] != self._arrays[name].shape:
-                was = self._arrays[name].shape
-                raise ConfigError(
-                    f"episode {self.episodes} of the data: a row of {name} has the shape {values.shape[1:]}, and {was} before.\n"
-                    "  It looks like data of two environments. Write each to a dataset of its own"
-                )
+            check_shape(self.episodes, name, values.shape[1:], self._arrays[name].shape)
         for name, values in rows.items():
             self._arrays[name].add(values)
         self._final_known &= episode.final_known
@@ -207,4 +202,4 @@ def write(path: Path, episodes: Iterable[Episode], observation_space: Space, act
 
 def _space(about: dict[str, Any]) -> Space:
     bounds = {name: None if about.get(name) is None else tuple(map(float, about[name])) for name in ("low", "high")}
-    return Space(about["kind"], tuple(map(int, about["shape"])), int(about["n"]), **bounds)
+    return Space(about["kind"], tuple(map(int, about["shape"])), int(about["n"]), **bounds, guessed=bool(about.get("guessed")))

@@ -35,6 +35,8 @@ AT_BOUND: Final = 1e-3
 FEWEST_ENDS: Final = 5
 LIMITED: Final = 0.5
 """The share of terminated episodes with exactly the longest length from which they look cut by a time limit."""
+MOST_WHOLE: Final = 20
+"""So many different whole numbers, or fewer, are choices rather than measurements."""
 UNEQUAL: Final = 1e3
 """Largest to smallest spread of an observation's numbers above which a network sees only some of them."""
 
@@ -414,10 +416,26 @@ def _values(data: Dataset, stats: _Statistics) -> Iterator[Finding]:
                 f"{name} {dim} goes from {least[dim]:.4g} to {most[dim]:.4g}, and its space from {low[dim]:.4g} to {high[dim]:.4g}",
                 "the data is in other units than the environment, or of another environment",
             )
+    if data.action_space.kind == "box" and data.action_space.low is None and data.actions.size == len(data):
+        used = np.unique(np.concatenate([np.unique(block) for block in _blocks(data.actions)]))
+        if len(used) <= MOST_WHOLE and used.min() >= 0 and (used == np.round(used)).all():
+            yield Finding(
+                "warning",
+                "choices-as-numbers",
+                f"every action is one of {', '.join(f'{value:g}' for value in used)}: choices that were stored as floating-point numbers",
+                "store them as whole numbers; an environment that takes choices learns from them as they are",
+            )
     if data.action_space.kind == "discrete":
         used = np.unique(np.concatenate([np.unique(block) for block in _blocks(data.actions)]))
-        unused = sorted(set(range(data.action_space.n)) - set(used.tolist()))
-        if unused:
+        choices = set(range(data.action_space.n))
+        if strangers := sorted(set(used.tolist()) - choices):
+            yield Finding(
+                "error",
+                "action-out-of-bounds",
+                f"action {strangers[0]} occurs, and the choices are 0 to {data.action_space.n - 1}",
+                "the data is of another environment, or its actions count from another number than 0",
+            )
+        if unused := sorted(choices - set(used.tolist())):
             yield Finding(
                 "warning",
                 "action-never-tried",

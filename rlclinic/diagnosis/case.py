@@ -301,7 +301,7 @@ class Case:
             return "collapsed"
         if not self.improved:
             return "stuck"
-        late = detect.trend(detect.late_part(trained))
+        _, late = detect.late_trend(trained)
         grew = late.rising and late.rise > 0.1 * max(progress.gain, detect.spread(trained.values))
         return "learning" if grew else "plateau"
 
@@ -343,7 +343,7 @@ class Case:
             return False
         trained = self.signal(columns.RETURN) if len(self.signal(columns.RETURN)) >= detect.SHORTEST else self.returns
         left = (self.budget or 0) - self.trained
-        return trained.share(0.8).median + detect.trend(detect.late_part(trained)).slope * left >= self.threshold
+        return trained.share(0.8).median + detect.late_trend(trained)[1].slope * left >= self.threshold
 
     @property
     def unproven(self) -> bool:

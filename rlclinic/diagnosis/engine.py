@@ -12,7 +12,20 @@ from rlclinic.actions import Action
 from rlclinic.diagnosis import exclusions, logging_snippets, registry, symptoms, timeline
 from rlclinic.diagnosis.case import Case, case_of
 from rlclinic.diagnosis.causes import HEALTHY, NO_REFERENCE, NO_RETURN, TOO_EARLY, UNKNOWN, known, rank, table
-from rlclinic.diagnosis.findings import Cause, Checks, Curve, Diagnosis, Facts, Finding, GroupFinding, Remedy, Severity, Unassessable, Watch
+from rlclinic.diagnosis.findings import (
+    Cause,
+    Checks,
+    Curve,
+    Diagnosis,
+    Evidence,
+    Facts,
+    Finding,
+    GroupFinding,
+    Remedy,
+    Severity,
+    Unassessable,
+    Watch,
+)
 from rlclinic.diagnosis.registry import Rule
 from rlclinic.diagnosis.signals import detect
 from rlclinic.errors import UsageError
@@ -138,10 +151,13 @@ def _merged(result: RuleResult, cases: Sequence[Case]) -> GroupFinding:
     whole = result.rule.scope == "group"
     strength = best.strength if whole else sum(f.strength for run, f in strongest.items() if run in asked) / max(len(asked), 1)
     onsets = [finding.onset for finding in strongest.values() if finding.onset is not None]
+    severity = _capped(result.rule, best.severity, strength, len(sick) / len(cases), unjudged=_unjudged(cases))
+    if _rests_on_settings(best.evidence) and _still_learn(cases):
+        severity = min(severity, Severity.MEDIUM, key=lambda one: one.rank)
     return GroupFinding(
         rule=best.rule,
         name=best.name,
-        severity=_capped(result.rule, best.severity, strength, len(sick) / len(cases), unjudged=_unjudged(cases)),
+        severity=severity,
         strength=round(strength, 4),
         runs=tuple(case.id for case in cases if whole or case.id in strongest),
         judged=result.judged,
@@ -150,6 +166,17 @@ def _merged(result: RuleResult, cases: Sequence[Case]) -> GroupFinding:
         onset=statistics.median(onsets) if onsets else None,
         remedies=best.remedies,
     )
+
+
+def _rests_on_settings(evidence: Sequence[Evidence]) -> bool:
+    """Whether nothing that was measured speaks for it."""
+    return bool(evidence) and all(each.series.startswith("config:") for each in evidence)
+
+
+def _still_learn(cases: Sequence[Case]) -> bool:
+    """Whether most runs that are not there yet get better to the end: an unusual setting may slow them, and does not stop them."""
+    sick = [case for case in cases if case.sick]
+    return bool(sick) and 2 * sum(case.standing == "learning" for case in sick) > len(sick)
 
 
 def _unjudged(cases: Sequence[Case]) -> bool:
@@ -181,7 +208,7 @@ def _causes(findings: Sequence[GroupFinding], results: Sequence[RuleResult], cas
     if by_chance and ranked[0].id == TOO_NOISY and not _troubled(cases) and not waiting:
         return _left_open(ranked[0], _calm(cases))
     if (_troubled(cases) or by_chance) and not waiting:
-        return [_weighed(cause, cases) for cause in ranked]
+        return [_weighed(cause, findings, cases) for cause in ranked]
     # Nothing needs an explanation; what is wrong all the same is told after that, unless it is an invariant that broke.
     serious = [cause for cause in ranked if cause.severity.rank >= Severity.MEDIUM.rank and cause.probability >= 0.5]
     broken = [cause for cause in serious if cause.id != UNKNOWN and _certain(cause, findings)]
@@ -208,8 +235,11 @@ def _certain(cause: Cause, findings: Sequence[GroupFinding]) -> bool:
     return any(id in clear and registry.find(id).certain for id in cause.rules)
 
 
-def _weighed(cause: Cause, cases: Sequence[Case]) -> Cause:
+def _weighed(cause: Cause, findings: Sequence[GroupFinding], cases: Sequence[Case]) -> Cause:
     """What most likely keeps most runs of a group from learning is serious, however mild each finding is by itself."""
+    speaking = [finding for finding in findings if finding.rule in cause.rules]
+    if speaking and all(_rests_on_settings(finding.evidence) for finding in speaking) and _still_learn(cases):
+        return cause
     # That too few episodes were evaluated keeps no run from learning.
     decisive = (
         cause.id != TOO_NOISY
@@ -231,7 +261,8 @@ def _calm(cases: Sequence[Case]) -> Cause:
     states = Counter(case.standing for case in cases)
     title = None
     if states["unknown"] == len(cases):
-        id = NO_RETURN
+        id, stopped = NO_RETURN, next(filter(None, (case.history.stopped_because for case in cases)), None)
+        title = None if stopped is None else f"no return was logged before it stopped: {stopped}"
     elif any(case.on_course for case in cases):
         id, title = TOO_EARLY, "on its way: at the present rate it gets there within its budget"
     elif states["early"] or any(case.sick for case in cases):

@@ -26,7 +26,9 @@ CAUSES: Final[dict[str, tuple[str, float]]] = {
     "ENV115": ("action-bounds", 0.92),
     "ENV206": ("never-reset", 0.8),
     "ENV207": ("actions-without-effect", 0.98),
+    "ENV209": ("time-limit-missing", 0.85),
     "ENV211": ("time-limit-as-terminal", 0.88),
+    "ENV212": ("environment-changed", 0.88),
     "ENV301": ("observation-constant", 0.98),
     "ENV302": ("observation-partial", 0.75),
     "ENV303": ("observation-scale", 0.92),
@@ -79,7 +81,10 @@ HIDDEN: Final = {
         "deceptive-reward",
         "observation-constant",
         "episode-too-short",
+        "environment-changed",
     ),
+    "environment-changed": ("reward-noise",),
+    "time-limit-missing": ("observation-scale", "reward-scale-too-large", "reward-never-seen"),
     "reward-never-seen": ("reward-scale-too-small", "reward-sparse"),
     "reward-sparse": ("actions-without-effect",),
     "reward-delayed": ("reward-sparse", "reward-noise", "reward-clipped", "reward-sign"),
@@ -118,6 +123,8 @@ def find_signs(lint: EnvLint, facts: Mapping[str, Any], cases: Sequence[Case]) -
         *_judge_sizes(facts),
         *_judge_clock(facts),
         *_judge_reach(facts, cases),
+        *_judge_cut(facts, cases),
+        *_judge_costs(facts, cases),
     ]
     kept: dict[str, Sign] = {}
     for one in sorted(signs, key=lambda each: -each.certainty):
@@ -150,6 +157,9 @@ def _is_made_up_for(cause: str, facts: Mapping[str, Any], cases: Sequence[Case])
         return first.setting("env.normalize_obs") is True or "NormalizeObservation" in wrappers
     if cause in ("reward-scale-too-large", "reward-scale-too-small"):
         return first.setting("env.normalize_reward") is True or "NormalizeReward" in wrappers
+    if cause == "time-limit-missing":
+        # Episodes of the runs had a length: something ended them.
+        return first.has(columns.LENGTH)
     # Actors of these map their output to whatever the box is.
     return cause == "action-bounds" and first.algo in columns.ACTORS
 
@@ -186,9 +196,37 @@ def _judge_sign(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sig
         # A threshold of costs that is above a single step's cost is out of reach of the shortest episode.
         text = f"every random step pays {say(rewards['max'])}, whatever is done; the threshold is {say(threshold)}"
         yield Sign("reward-never-seen", 0.92, "ENV307", text, "pay for what is to be done, or correct the threshold")
-    elif threshold > 0 and best + 0.05 * (best - worst) < threshold <= -worst < 2 * threshold:
+    elif _pays_most_for_an_end(facts, threshold, best):
+        text = (
+            f"every step costs, and the sooner an episode ends the better; no end pays more than {say(rewards['end_max'])}, "
+            f"and the threshold is {say(threshold)}"
+        )
+        yield Sign("reward-sign", 0.88, "ENV411", text, "turn the sign of the reward in step()")
+    elif threshold > 0 and best + 0.05 * (best - worst) < threshold <= -worst < 2 * threshold and -_find_worst_constant(facts) < threshold:
+        # A task that always doing the same would solve is none: the opposite reward must take a policy that reacts, too.
         text = f"no simple policy returns more than {say(best)}; one returns {say(worst)}, and the threshold is {say(threshold)}"
         yield Sign("reward-sign", 0.72, "ENV411", text, "turn the sign of the reward in step(), if it is wrong")
+
+
+def _pays_most_for_an_end(facts: Mapping[str, Any], threshold: float, best: float) -> bool:
+    """Whether staying costs at every step and ends cost less, where the threshold could only be met by staying for the opposite reward.
+
+    Random episodes end by themselves, so that what ends pay is known; a goal that nobody has met yet would be another matter.
+    """
+    rewards, random = facts["rewards"], facts.get("random") or {}
+    lengths, limit = random.get("lengths") or [], facts.get("time_limit")
+    if "end_max" not in rewards or "before_end_max" not in rewards or len(lengths) < 20 or random.get("terminated") != len(lengths):
+        return False
+    stays_cost = rewards["before_end_max"] <= 0 and rewards["end_mean"] > max(rewards["before_end_mean"], 0.0)
+    return (
+        stays_cost and threshold > max(10 * rewards["end_max"], best) and -rewards["before_end_mean"] * (limit or np.inf) >= 0.5 * threshold
+    )
+
+
+def _find_worst_constant(facts: Mapping[str, Any]) -> float:
+    """The lowest mean return of always doing the same; 0 where nothing of the kind was played."""
+    played = [record.get("returns") or [] for record in (facts.get("constant") or {}).values()]
+    return min((float(np.mean(returns)) for returns in played if returns), default=0.0)
 
 
 def _find_range(facts: Mapping[str, Any], searched: Mapping[str, Any]) -> tuple[float, float]:
@@ -220,6 +258,44 @@ def _judge_reach(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Si
         yield Sign("episode-too-short", 0.93, "ENV414", text, "a larger max_episode_steps")
 
 
+def _judge_cut(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sign]:
+    """Rewards that are one small size or none, of both signs, and a threshold that so little can never add up to."""
+    threshold, rewards, seen = cases[0].threshold, facts.get("rewards") or {}, facts.get("transitions") or {}
+    if not threshold or not rewards or not seen.get("both_signs") or seen.get("at_most", 0.0) < 0.999 * rewards["nonzero"]:
+        return
+    size, longest = abs(rewards["max"]), max([*((facts.get("random") or {}).get("lengths") or []), facts.get("time_limit") or 0])
+    if 0 < size < 0.05 and 5 * size * longest < abs(threshold):
+        text = f"every reward is {say(size)}, {say(-size)} or none; {longest} steps cannot add up to the threshold of {say(threshold)}"
+        yield Sign("reward-clipped", 0.93, "ENV410", text, "scale rewards instead of clipping them")
+
+
+def _judge_costs(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sign]:
+    """What actions cost is what keeps simple policies from the threshold: doing nothing is among the best of them."""
+    threshold, rewards, constant = cases[0].threshold, facts.get("rewards") or {}, facts.get("constant") or {}
+    share = (facts.get("transitions") or {}).get("reward_by_action") or 0.0
+    idle, random = constant.get("middle") or constant.get("action 0") or {}, facts.get("random") or {}
+    if (
+        threshold is None
+        or not rewards
+        or not idle.get("returns")
+        or not random.get("returns")
+        or "best" not in (facts.get("search") or {})
+    ):
+        return
+    best, worst = _find_range(facts, facts["search"])
+    still, chance = float(np.mean(idle["returns"])), float(np.mean(random["returns"]))
+    # What the action alone moves, over an episode; about twice its deviation lies between acting and not.
+    cost = 2 * float(np.sqrt(max(share, 0.0))) * rewards["std"] * float(np.mean(random["lengths"]))
+    per_step = (still - chance) / float(np.mean(random["lengths"]))
+    among_best = still > best - 0.15 * (best - worst) and per_step > 0.4 * rewards["std"]
+    if among_best and best < threshold - 0.1 * abs(threshold) and best + cost >= threshold:
+        text = (
+            f"the action alone explains {percent(share)} of the reward; doing nothing returns {say(still)}, acting {say(chance)}, "
+            f"and no simple policy comes near the threshold of {say(threshold)}"
+        )
+        yield Sign("deceptive-reward", 0.88 * grade(share, 0.15, 0.3), "ENV412", text, "a smaller cost of actions")
+
+
 def _judge_sizes(facts: Mapping[str, Any]) -> Iterator[Sign]:
     """Sizes at which a run that does not learn is explained by them; less than what is worth a remark before training."""
     seen = facts.get("transitions") or {}
@@ -236,6 +312,10 @@ def _judge_sizes(facts: Mapping[str, Any]) -> Iterator[Sign]:
         if half > 10:
             text = f"actions go up to {say(half)}, where a fresh policy's are near 1"
             yield Sign("action-bounds", 0.93 * grade(half, 10.0, 50.0), "ENV115", text, "rescale actions to [-1, 1]")
+        halves = (facts.get("effects") or {}).get("half_idle_dimensions") or []
+        if halves and len(halves) == len(space["low"]):
+            text = "of every number of the action one half does nothing: an end of its range gives the same episode as its middle"
+            yield Sign("action-bounds", 0.8, "ENV208", text, "use the whole range in step(), or let the space be what is used")
     rewards = facts.get("rewards") or {}
     if not rewards or (facts.get("random") or {}).get("steps", 0) < 200:
         return

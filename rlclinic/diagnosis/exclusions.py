@@ -49,10 +49,10 @@ def _unlucky(cases: Sequence[Case]) -> str | None:
 
 
 def _steps(cases: Sequence[Case]) -> str | None:
-    late = [case.signal(columns.RETURN).share(0.5) for case in cases if case.has(columns.RETURN)]
+    returns = [case.signal(columns.RETURN) for case in cases if case.has(columns.RETURN)]
     # A handful of rows has no trend: that it was not seen to rise says nothing. Nor does the p-value of a running mean that goes up
     # almost row by row: it resembles itself so much that no rise of it would be certain.
-    slopes = [detect.trend(each) for each in late if len(each) >= detect.SHORTEST]
+    slopes = [detect.late_trend(each)[1] for each in returns if len(each.share(0.5)) >= detect.SHORTEST]
     return "the return does not rise any more" if slopes and not any(slope.rising or slope.tau > GOES_UP for slope in slopes) else None
 
 

@@ -147,6 +147,9 @@ def lines(missing: Iterable[str], source: str = "", *, watched: bool = False, se
             pasted.append(f"# put {name.removeprefix(_CONFIG)} into the run's config file, or into the mapping's settings")
         elif name in ("threshold", "budget"):
             pasted.append(Action.quoted(f"rlclinic diagnose … --{name} N"))
+        elif watched and source in _CALLBACKS and source != "cleanrl":
+            # The framework writes its own log: there is no loop of the user's to put a line into, and the callback is in place.
+            continue
         elif name in _TORCH:
             pasted.append(f'log("{name}", {_TORCH[name]})' if "  #" not in _TORCH[name] else _commented(name))
         else:

@@ -37,7 +37,7 @@ def tell(cause: Cause, row: Weights | None, findings: Sequence[GroupFinding], by
         update={
             "moved_first": _first(observed[0], cases) if observed else "",
             "with_it": " · ".join(_of_run(finding, main, by_run, cases) for finding in rest[:3]),
-            "because": " · ".join(finding.text for finding in config[:2]),
+            "because": " · ".join(list(dict.fromkeys(finding.text for finding in config))[:2]),
         }
     )
 

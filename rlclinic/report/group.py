@@ -46,7 +46,7 @@ from rlclinic.report.format import (
     step_unit,
 )
 from rlclinic.report.models import Curve, Estimate, GroupReport, SeedCurve, SeedOutcome, TrainResult, finite, state_of
-from rlclinic.runs.history import History
+from rlclinic.runs.history import BY_USER, History
 from rlclinic.runs.outcome import Outcome, measure_group
 from rlclinic.runs.record import Group, Run, possible_returns, settings
 from rlclinic.runs.summary import GroupSummary
@@ -364,7 +364,7 @@ def overview(report: GroupReport) -> list[Block]:
         Text(f"{report.id} · {subtitle(report)}"),
         verdict(report, timed=True),
         Rows([("note", report.note)] if report.note else []),
-        curve_figure(report),
+        curve_or_reason(report),
         Table(_short_heads(report), [seed_cells(report, seed) for seed in report.seeds]),
         Rows([row for row in rows if row[1]]),
         _next(report),
@@ -399,7 +399,7 @@ def training_end(result: TrainResult) -> list[Block]:
     blocks: list[Block] = [] if solved else [Text(f"{report.id} · {subtitle(report)}")]
     blocks += [verdict(report, timed=True), Rows([("note", report.note)] if report.note else [])]
     if not solved:
-        blocks.append(curve_figure(report) if len(report.curve.steps) > 1 else _one_point(report))
+        blocks.append(curve_or_reason(report))
     blocks += [_failures(report), *finding, _next(report, again=bool(finding))]
     if result.files:
         blocks.append(Commands([("report", next((file for file in result.files if file.endswith(".html")), result.files[0]))]))
@@ -415,16 +415,14 @@ def curve_figure(report: GroupReport, diagnosed: "DiagnosisReport | None" = None
     return Figure(partial(charts.svg, report.curve, marked), text, picture, charts.CurveDrawing(report.curve))
 
 
-def _one_point(report: GroupReport) -> Rows:
-    """What would draw a curve, where there was a single evaluation."""
+def curve_or_reason(report: GroupReport) -> Figure | Rows:
+    """The learning curve, or what would draw one where there was a single evaluation."""
+    if len(report.curve.steps) > 1:
+        return curve_figure(report)
     if not report.curve.steps or not report.max_env_steps:
         return Rows([])
     often = Change("run.eval_every_env_steps", max(1, report.max_env_steps // 20))
     return Rows([("curve", f"there is none of one evaluation: {often} makes twenty")])
-
-
-BY_USER = ("interrupted", "asked to stop")
-"""Why a run stopped that its user knows."""
 
 
 def _failures(report: GroupReport) -> Rows:

@@ -11,7 +11,10 @@ from rlclinic.errors import UsageError, nearest
 
 @dataclass(frozen=True)
 class Ramp:
-    """A weight that goes in a straight line from `start` to `end` over `steps` of one environment, and stays there."""
+    """A weight that goes in a straight line from `start` to `end` over `steps` of one environment, and stays there.
+
+    A run that is resumed makes its environments anew, and with them begins a ramp again: make it short beside the run.
+    """
 
     start: float
     end: float
@@ -39,6 +42,9 @@ class Rewards:
         names = [*self.weights, *self.potentials, *self.costs]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise UsageError(f"{twice[0]} is two things at once.\n  Its column would mean neither.\n  Give each a name of its own")
+        for name, weight in self.weights.items():
+            for number in (weight.start, weight.end) if isinstance(weight, Ramp) else (weight,):
+                _number(f"the weight of {name}", number)
         self.taken = 0
         self._before: dict[str, float] | None = None
 
@@ -82,11 +88,14 @@ class Rewards:
 
 
 def _number(name: str, value: Any) -> float:
-    array = np.asarray(value, dtype=np.float64)
-    if array.size != 1 or not np.isfinite(array).all():
-        what = f"is of shape {array.shape}" if array.size != 1 else f"is {float(array.reshape(()))}"
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):  # words, or lists of unequal length
+        array = None
+    if array is None or array.size != 1 or not np.isfinite(array).all():
+        shown = f"{value!r:.80}" if array is None else f"of shape {array.shape}" if array.size != 1 else str(float(array.reshape(())))
         raise UsageError(
-            f"{name} {what}, where one finite number is needed.\n"
+            f"{name} is {shown}, where one finite number is needed.\n"
             "  Everything that is learned from it would be wrong.\n  Mend how it is computed"
         )
     return float(array.reshape(()))

@@ -39,6 +39,10 @@ def _nothing() -> Column:
     return np.empty(0)
 
 
+BY_USER: Final = ("interrupted", "asked to stop")
+"""Why a run stopped that its user knows."""
+
+
 @dataclass(frozen=True, eq=False)
 class Series:
     """One metric over env steps. Every number is finite; `steps` never fall."""
@@ -95,6 +99,12 @@ class History:
     """What was joined, guessed, converted or skipped while reading."""
     derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
     """What others have made of it, by what they call it, so that it is made once. A copy with other numbers begins with none."""
+
+    @property
+    def stopped_because(self) -> str | None:
+        """Why it stopped by itself, in a line; None where it did not, or where its user asked for it."""
+        by_itself = self.state == "stopped" and self.reason and self.reason not in BY_USER
+        return str(self.reason).splitlines()[0].rstrip(".") if by_itself else None
 
     @property
     def goal(self) -> Goal:

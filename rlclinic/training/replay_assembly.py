@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from rlclinic.actions import Action, Change
-from rlclinic.config import Config
+from rlclinic.config import Config, ImitationConfig
 from rlclinic.config.corrections import CORRECTIONS
 from rlclinic.errors import ConfigError
 from rlclinic.training import optim
@@ -119,13 +119,21 @@ def _check_spaces(config: Config, env: VecEnv, algorithm: OffPolicyAlgorithm) ->
                 Change("env.wrappers", [{"id": "ClipAction"}]),
                 " around an environment with bounds, or :ppo",
             )
-    if len(env.obs_shape) != 1 and (env.picture is None or name not in ("dqn", "bootstrapped_dqn")):
-        raise ConfigError(
-            f"{config.env.id} gives observations of shape {tuple(env.obs_shape)}; {name} here learns from vectors.\n"
-            "  The first layer could not be applied.\n  Flatten them: ",
-            Change("env.wrappers", [{"id": "FlattenObservation"}]),
-            f", or try {config.env.id}:ppo",
-        )
+    if env.picture is None or name not in ("dqn", "bootstrapped_dqn"):
+        _check_vectors(config, env)
+
+
+def _check_vectors(config: Config, env: VecEnv) -> None:
+    """ConfigError for observations that are no vector: a picture, or one with numbers beside it, which lie in one row of bytes."""
+    if len(env.obs_shape) == 1 and env.picture is None:
+        return
+    what = f"of shape {tuple(env.obs_shape)}" if len(env.obs_shape) != 1 else "that are a picture with numbers beside it"
+    raise ConfigError(
+        f"{config.env.id} gives observations {what}; {config.algo.name} here learns from vectors.\n"
+        "  The first layer could not be applied.\n  Flatten them: ",
+        Change("env.wrappers", [{"id": "FlattenObservation"}]),
+        *(() if config.offline or isinstance(config.algo, ImitationConfig) else (f", or try {config.env.id}:ppo",)),
+    )
 
 
 def _check_imitation(config: Config, env: VecEnv) -> None:
@@ -140,12 +148,7 @@ def _check_imitation(config: Config, env: VecEnv) -> None:
             Change("env.wrappers", [{"id": "ClipAction"}]),
             " around an environment with bounds",
         )
-    if len(env.obs_shape) != 1:
-        raise ConfigError(
-            f"{config.env.id} gives observations of shape {tuple(env.obs_shape)}; {config.algo.name} here learns from vectors.\n"
-            "  The first layer could not be applied.\n  Flatten them: ",
-            Change("env.wrappers", [{"id": "FlattenObservation"}]),
-        )
+    _check_vectors(config, env)
     if env.skips:
         raise ConfigError(
             f"{config.env.id} resets in a step of its own, in which there is nothing to label.\n  Train with one env object each"

@@ -14,7 +14,7 @@ def seen(cause: str, named: str, ends: list[float], algorithm: str = "iql", seve
 
 
 def test_every_planted_fault_is_a_cause_and_is_planted_in_every_environment_that_it_fits() -> None:
-    cells = list(faults.list_cells(1))
+    cells = list(faults.list_cells(faults.TASKS, 1))
     planted = {cell.cause for cell in cells if cell.cause}
     assert planted <= set(causes.known())
     for cause in planted - {"horizon-leaks"}:

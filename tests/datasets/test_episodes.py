@@ -55,11 +55,21 @@ def test_a_selection_keeps_episodes_whole() -> None:
         (Episode(np.zeros((4, 2)), np.zeros((3, 1)), np.array([0, np.inf, 0]), False, True), "reward at step 1 is not finite"),
         (Episode(np.zeros((4, 2), object), np.zeros((3, 1)), np.zeros(3), False, True), "observations are object"),
         (Episode(np.zeros((4, 2)), np.zeros((3, 1)), np.zeros(3), False, False), "neither terminated nor truncated"),
+        # Data is kept in single precision: this would be infinite there.
+        (Episode(np.zeros((4, 2)), np.zeros((3, 1)), np.array([0, 1e300, 0]), False, True), "reward at step 1 is not finite"),
+        (Episode(np.zeros((4, 3)), np.zeros((3, 1)), np.zeros(3), False, True), "data of two environments"),
     ],
 )
 def test_an_episode_that_cannot_be_learned_from_is_refused(broken: Episode, words: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(words)):
         join([episode(3), broken], BOX, TORQUE)
+
+
+@pytest.mark.parametrize("choice", [2, -1, 0.5])
+def test_a_choice_that_there_is_not_is_refused(choice: float) -> None:
+    broken = Episode(np.zeros((3, 2)), np.array([1, choice]), np.zeros(2), False, True)
+    with pytest.raises(ConfigError, match=re.escape(f"the action at step 1 is {choice}")):
+        join([broken], BOX, Space("discrete", n=2))
 
 
 def test_no_episodes_are_no_dataset() -> None:

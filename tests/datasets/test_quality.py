@@ -83,6 +83,15 @@ def test_choices_that_never_occur_are_found() -> None:
     assert "action-never-tried" in names(replace(data, action_space=Space("discrete", n=5)))
 
 
+def test_choices_that_there_are_not_and_choices_that_look_like_numbers_are_found() -> None:
+    data = dataset(tuple(range(40, 60)), discrete=True)
+    assert "action-out-of-bounds" not in names(data)
+    assert "action-out-of-bounds" in names(replace(data, actions=data.actions + 1))
+    as_numbers = replace(data, actions=data.actions[:, None].astype(np.float32), action_space=Space("box", (1,)))
+    assert "choices-as-numbers" in names(as_numbers)
+    assert "choices-as-numbers" not in names(replace(as_numbers, actions=as_numbers.actions + 0.5))
+
+
 def test_an_episode_that_is_there_twice_is_found() -> None:
     data = sound()
     assert quality.examine(data.select([*range(20), 3])).duplicates == 1

@@ -11,6 +11,7 @@ import pytest
 import typer.main
 import yaml
 
+from rlclinic.launch import places
 from rlclinic.ops.jobs import pool
 from rlclinic.runs.object_store import artifacts
 from rlclinic.serve.cli.app import app
@@ -292,6 +293,42 @@ def test_what_is_chosen_reaches_the_pods() -> None:
     assert one["resources"]["limits"]["nvidia.com/gpu"] == 1
     assert worker["nodeSelector"] == {"gpu": "yes"}
     assert find("PersistentVolumeClaim", EVERYTHING)["spec"]["storageClassName"] == "nfs"
+
+
+WITH_RAY = {**SECRETS, "ray": {"enabled": True, "gpus": 1, "gpusPerCohort": 0.25, "nodeSelector": {"gpu": "yes"}}}
+
+
+def test_a_ray_cluster_is_made_only_where_it_is_chosen_and_its_containers_are_confined() -> None:
+    for values in CHOICES:
+        assert [made for made in chart.render(values) if made["kind"] == "RayCluster" or made["metadata"]["name"].endswith("-ray")] == []
+    made = find("RayCluster", WITH_RAY)
+    (group,) = made["spec"]["workerGroupSpecs"]
+    assert group["minReplicas"] <= group["replicas"] <= group["maxReplicas"]
+    assert made["spec"]["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+    assert all(isinstance(value, str) for value in made["spec"]["headGroupSpec"]["rayStartParams"].values()), "Kubernetes takes texts alone"
+    for template in (made["spec"]["headGroupSpec"]["template"], group["template"]):
+        assert template["spec"]["automountServiceAccountToken"] is False
+        assert template["spec"]["securityContext"]["runAsNonRoot"] is True
+        (one,) = template["spec"]["containers"]
+        assert one["securityContext"]["readOnlyRootFilesystem"] is True
+        assert one["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert {"cpu", "memory"} <= one["resources"]["limits"].keys()
+        assert {mount["name"] for mount in one["volumeMounts"]} == {volume["name"] for volume in template["spec"]["volumes"]}
+    assert group["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 1
+    assert group["template"]["spec"]["nodeSelector"] == {"gpu": "yes"}
+    assert made["spec"]["rayVersion"] == pins()["ray"]
+
+
+def test_workers_train_on_the_ray_cluster_and_nobody_else_reaches_it() -> None:
+    (worker,) = find("Deployment", WITH_RAY, "-worker")["spec"]["template"]["spec"]["containers"]
+    (where,) = [variable["value"] for variable in worker["env"] if variable["name"] == places.VARIABLE]
+    place = places.read(where)
+    assert place == places.RayPlace(f"ray://{find('RayCluster', WITH_RAY)['metadata']['name']}-head-svc:10001", 0.25)
+    policy = find("NetworkPolicy", WITH_RAY, "-ray")["spec"]
+    nodes = find("RayCluster", WITH_RAY)["spec"]["headGroupSpec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"].items() <= nodes.items()
+    allowed = [one["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for one in policy["ingress"][0]["from"]]
+    assert allowed == ["ray", "worker"]
 
 
 def test_the_chart_has_the_version_of_the_package() -> None:

@@ -161,6 +161,11 @@ class HalfIdle(Pushed):
         return super().step(np.array([action[0], 0.0]))
 
 
+class CutOff(Pushed):
+    def step(self, action: Any) -> Any:
+        return super().step(np.maximum(action, 0.0))
+
+
 class Raises(Walk):
     def step(self, action: Any) -> Any:
         if self.steps == 11:
@@ -383,6 +388,7 @@ FAULTS: dict[str, tuple[str, type[Walk]]] = {
     "remembers the last episode": ("ENV206", Remembers),
     "actions do nothing": ("ENV207", NoEffect),
     "half of the action does nothing": ("ENV208", HalfIdle),
+    "one half of every action does nothing": ("ENV208", CutOff),
     "never ends": ("ENV209", Endless),
     "ends at once": ("ENV210", EndsAtOnce),
     "a clock says terminated": ("ENV211", Clock),

@@ -284,3 +284,11 @@ def test_a_threshold_passed_in_noisy_evaluations_is_told_as_passed_with_the_doub
     assert [cause.id for cause in found.causes] == ["healthy", "evaluation-too-noisy"]
     assert 0.5 < found.causes[0].probability < 1
     assert max(cause.severity.rank for cause in found.causes) == Severity.LOW.rank
+
+
+def test_two_rules_that_see_the_same_setting_say_it_once() -> None:
+    """LRN101 and QVL106 gave two limits for one rate, side by side."""
+    found = engine.diagnose([cases.q_learner(settings={"algo.learning_rate": 0.05})])
+    (cause,) = (each for each in found.causes if each.id == "learning-rate-too-high")
+    assert {"LRN101", "QVL106"} <= {finding.rule for finding in found.findings}
+    assert cause.because.count("tuned settings stay below") == 1

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -22,7 +23,7 @@ from rlclinic.report.diagnosis import answer
 from rlclinic.report.document import render_compact
 from rlclinic.runs.history import History
 from rlclinic.serve.cli.app import app
-from rlclinic.training.envs.examine import play, search
+from rlclinic.training.envs.examine import play, search, transitions
 from rlclinic.training.envs.examine.environment import examine
 from tests.diagnosis.examined_envs import OF_TRANSITIONS, Walk
 from tests.ops.recorded import record_group
@@ -161,6 +162,37 @@ def test_a_sign_may_be_wrong_where_the_worst_policy_is_what_the_threshold_asks_f
     assert _signs({**facts, "search": {"best": 15.0, "worst": -700.0}}, 60.0) == [], "crashes cost far more than anything earns"
 
 
+def test_a_wrong_sign_is_not_guessed_where_the_opposite_reward_takes_no_policy() -> None:
+    facts = {
+        "rewards": {"mean": -0.5, "std": 1.0, "min": -3.0, "max": 2.0, "nonzero": 1.0, "at_ends": 0.1},
+        "random": {"returns": [-27.0, -28.0] * 5, "lengths": [58] * 10, "steps": 580, "unfinished_steps": 0, "truncated": 10},
+        "constant": {"lowest": {"returns": [-72.0], "lengths": [58], "unfinished_steps": 0}},
+        "search": {"best": 15.0, "worst": -65.0},
+    }
+    assert _signs(facts, 60.0) == [], "always the lowest action would solve the opposite: that is no task"
+    assert _signs({**facts, "constant": {}}, 60.0) == ["reward-sign"]
+
+
+def test_a_reward_that_pays_for_ending_at_once_has_the_wrong_sign_where_the_threshold_asks_to_stay() -> None:
+    rewards = {"mean": -0.6, "std": 0.5, "min": -1.0, "max": 0.9, "nonzero": 1.0, "at_ends": 0.1}
+    rewards |= {"before_end_max": -0.1, "before_end_mean": -0.7, "end_max": 0.9, "end_mean": 0.5}
+    random = {"returns": [-8.0, -9.0] * 20, "lengths": [9, 15] * 20, "steps": 480, "terminated": 40, "truncated": 0}
+    random["unfinished_steps"] = 0
+    facts = {"rewards": rewards, "random": random, "search": {"best": -2.0, "worst": -10.0}, "time_limit": 120}
+    assert _signs(facts, 80.0) == ["reward-sign"]
+    assert _signs({**facts, "random": random | {"terminated": 30, "truncated": 10}}, 80.0) == [], "some go on: there may be more to earn"
+    assert _signs({**facts, "rewards": rewards | {"end_mean": -5.0}}, 80.0) == [], "ends are crashes: another one may pay"
+    assert _signs({**facts, "rewards": rewards | {"end_max": 50.0}}, 80.0) == [], "an end pays what is asked for"
+
+
+def test_rewards_of_one_tiny_size_that_cannot_reach_the_threshold_are_cut_off() -> None:
+    rewards = {"mean": 0.0, "std": 0.002, "min": -0.005, "max": 0.005, "nonzero": 0.14, "distinct": 3.0, "at_ends": 0.01}
+    facts = _transitions(both_signs=True, at_most=0.14) | {"rewards": rewards, "time_limit": 60}
+    facts["random"] |= {"returns": [0.0, 0.01] * 5}
+    assert _signs(facts, 25.0) == ["reward-clipped"]
+    assert _signs(facts, 0.2) == ["reward-scale-too-small"], "units of the threshold fit"
+
+
 def test_a_step_cost_above_which_the_threshold_lies_pays_nothing_that_counts() -> None:
     facts = {
         "rewards": {"mean": -1.0, "std": 0.0, "min": -1.0, "max": -1.0, "nonzero": 1.0, "at_ends": 0.02},
@@ -211,6 +243,33 @@ def test_ends_that_pay_the_same_tiny_size_are_cut_off() -> None:
     assert [any(one.rule == "ENV410" for one in lint_facts(facts).findings) for facts in (cut, paid)] == [True, False]
 
 
+def test_a_reward_that_the_step_before_explains_is_paid_late() -> None:
+    late = _transitions(paid=1.0, period=1, reward_explained=0.3, reward_explained_before=0.98)
+    told = _transitions(paid=1.0, period=1, reward_explained=0.97, reward_explained_before=0.98)
+    assert [any(one.rule == "ENV407" for one in lint_facts(facts).findings) for facts in (late, told)] == [True, False]
+    random = np.random.default_rng(0)
+    state, number = random.standard_normal((600, 2)), np.repeat(np.arange(20), 30)
+    reward = np.roll(state @ [1.0, -1.0], 1)
+    assert transitions._explain_before([state, state], number, reward) > 0.95
+    assert transitions._explain_before([state, state], number, state @ [1.0, -1.0]) < 0.3
+
+
+def test_one_half_of_all_actions_that_does_nothing_is_a_matter_of_bounds() -> None:
+    facts = _transitions() | {"effects": {"half_idle_dimensions": [0, 1]}}
+    facts |= {"action_space": {"kind": "Box", "bounded": True, "low": [-1.0, -1.0], "high": [1.0, 1.0], "size": 2}}
+    assert "action-bounds" in _signs(facts, 60.0)
+    assert "action-bounds" not in _signs(facts | {"effects": {"half_idle_dimensions": [0]}}, 60.0), "one that switches something on"
+
+
+def test_a_limit_is_not_missing_where_episodes_of_the_runs_end() -> None:
+    endless = {"random": {"returns": [], "lengths": [], "steps": 5_000, "unfinished_steps": 5_000, "terminated": 0, "truncated": 0}}
+    lint = lint_facts({"name": "x", **endless})
+    silent = replace(sick(), series={"train/roll/ep_rew_mean": sick().series["train/roll/ep_rew_mean"]})
+    ended = replace(silent, series={**silent.series, "train/roll/ep_len_mean": silent.series["train/roll/ep_rew_mean"]})
+    named = [[one.cause for one in environment_evidence.find_signs(lint, endless, [Case(run)])] for run in (silent, ended)]
+    assert named == [["time-limit-missing"], []]
+
+
 def test_a_reward_that_can_be_farmed_speaks_for_a_gamed_one_where_success_is_asked_for() -> None:
     farmed = Finding(
         rule="ENV214", name="reward-can-be-farmed", severity=Severity.HIGH, strength=1.0, text="a loop pays more than the goal"
@@ -224,6 +283,31 @@ def test_a_reward_that_can_be_farmed_speaks_for_a_gamed_one_where_success_is_ask
 def test_a_short_search_finds_what_pays_and_what_costs() -> None:
     found = search.search(Walk(), [np.array([0.0, 0.5]), np.array([0.5, 0.2]), np.array([-0.5, 0.9])], 0.3)
     assert found["best"] > found["worst"]
+
+
+class Gait(gym.Env[Any, Any]):
+    """Only two actions in turn bring it on: no policy that is linear in the one number shown does that."""
+
+    observation_space, action_space = gym.spaces.Discrete(4), gym.spaces.Discrete(4)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.leg = self.age = 0
+        return self.leg, {}
+
+    def step(self, action: Any) -> Any:
+        self.age += 1
+        right = int(action) == (3, 1, 0, 2)[self.leg]
+        reward = float(right and self.leg == 3)
+        self.leg = (self.leg + 1) % 4 if right else 0
+        return self.leg, reward, False, self.age >= 40, {}
+
+
+def test_a_way_of_several_steps_is_found_where_states_are_few() -> None:
+    rows = [play.features(Gait.observation_space, leg) for leg in range(4)]
+    found = search.search(Gait(), rows, 0.6)
+    assert found["best"] == 10.0
+    assert found["worst"] == 0.0
 
 
 # ── two environments ──

@@ -57,6 +57,13 @@ def test_a_script_that_has_the_callback_already_is_not_told_to_add_it() -> None:
     assert logging_snippets.lines(["config:algo.gamma"], "sb3", watched=True)[0].startswith("# keep the callback's sentinels.json")
 
 
+def test_who_has_no_loop_is_given_no_line_for_one() -> None:
+    """A DQN of Stable-Baselines3 with the callback was told to log `ratio`, which it does not have."""
+    missing = ["train/metrics/kl_divergence", "time/learn", "train/sentinel/random_return", "val/roll/ep_rew_mean"]
+    assert [line.partition("(")[0] for line in logging_snippets.lines(missing, "sb3", watched=True)] == ["EvalCallback"]
+    assert any(line.startswith("log(") for line in logging_snippets.lines(missing, "cleanrl", watched=True))
+
+
 def test_the_callback_is_not_advised_for_what_it_does_not_log() -> None:
     """No check lacks a sentinel: an evaluation is what is missing."""
     assert logging_snippets.recipe("sb3", [logging_snippets.lines(["val/roll/ep_rew_mean"], "sb3")])[0].startswith("EvalCallback(")

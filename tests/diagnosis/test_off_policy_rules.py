@@ -6,11 +6,14 @@ import numpy as np
 
 from rlclinic.diagnosis import engine, registry
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import off_policy
 from rlclinic.runs.history import History
 from tests.diagnosis.builders import made, q_learner, series, setting, soft_actor
 
 S = "train/sentinel/"
+RETURNS = ("train/roll/ep_rew_mean", "val/roll/ep_rew_mean")
 
 
 def strength(id: str, run: History) -> float:
@@ -167,3 +170,14 @@ def test_losses_that_begin_late_say_when_learning_began() -> None:
 
     assert strength("RPL105", with_losses(0.8)) >= 0.5
     assert strength("RPL105", with_losses(0.05)) == 0
+
+
+def test_an_unusual_setting_alone_is_no_alarm_while_the_run_gets_better() -> None:
+    """SB3's DQN renews its target every 10,000 steps: in a short run that is five times, and it learns all the same."""
+    rare = {"algo.target_update_interval": 6000}
+    rising = cases.q_learner(dict.fromkeys(RETURNS, lambda share: 20 + 100 * share), settings=rare, threshold=475.0)
+    stuck = cases.q_learner(dict.fromkeys(RETURNS, lambda share: 20 + np.sin(200 * share)), settings=rare, threshold=475.0)
+    for run, severity in ((rising, Severity.MEDIUM), (stuck, Severity.HIGH)):
+        found = engine.diagnose([run])
+        assert [finding.severity for finding in found.findings if finding.rule == "RPL101"] == [severity]
+        assert [cause.severity for cause in found.causes if cause.id == "target-not-updated"] == [severity]

@@ -67,3 +67,16 @@ def test_a_run_with_a_replay_is_early_for_longer(run: Case, early: bool) -> None
 
 def test_a_running_run_that_passed_by_chance_in_its_first_part_has_lost_nothing() -> None:
     assert case([0, 120, 20, 25, 30, 25], algo="dqn", state="running", max_env_steps=40_000).standing == "early"
+
+
+def test_a_run_that_took_off_late_is_learning_and_its_budget_is_not_ruled_out() -> None:
+    """Nearly all of it lay still, and its last rows left that far behind: "it does not rise any more" stood beside such a curve."""
+    share = np.linspace(0.01, 1.0, 100)
+    values = np.where(share < 0.95, 20.0, 20.0 + 120.0 * (share - 0.95) / 0.05) + 3 * np.random.default_rng(1).standard_normal(100)
+    series = {RETURN: made} if (made := make_series(100_000 * share, values, RETURN)) is not None else {}
+    history = History(id="r", source="sb3", series=series, threshold=475.0, max_env_steps=100_000, env_steps=100_000, state="finished")
+    late = Case(history)
+    assert late.standing == "learning"
+    diagnosis = engine.diagnose([history])
+    assert diagnosis.causes[0].id == "budget-too-small"
+    assert not any("does not rise" in each.text for each in diagnosis.ruled_out)

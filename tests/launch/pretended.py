@@ -7,6 +7,7 @@ import threading
 import time
 from pathlib import Path
 
+from rlclinic.runs import disk
 from rlclinic.runs.writer import RunWriter
 
 
@@ -36,6 +37,12 @@ def main() -> None:
             " ".join(sys.argv[1:]),
         ]
         (path / "facts").write_text("\n".join(map(str, facts)))
+    if what.startswith("steps "):
+        _, count, file, job, attempt = what.split()
+        for _ in range(int(count)):
+            disk.append_line(Path(file), f"{job} {attempt} {os.getpid()} {time.time()}")
+            if asked.wait(0.05):
+                break
     if what == "raise":
         raise ValueError("no such thing")
     if what == "segfault":

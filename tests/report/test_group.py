@@ -84,7 +84,9 @@ def test_one_evaluation_is_no_curve_and_says_what_would_draw_one(root: Path) -> 
     assert any(isinstance(block, document.Figure) for block in ends(found))
     assert not any(isinstance(block, document.Figure) for block in ends(single))
     rows = [row for block in ends(single) if isinstance(block, document.Rows) for row in block.rows]
-    assert ("curve", "there is none of one evaluation: --set run.eval_every_env_steps=512 makes twenty") in rows
+    said = ("curve", "there is none of one evaluation: --set run.eval_every_env_steps=512 makes twenty")
+    assert said in rows
+    assert any(isinstance(block, document.Rows) and said in block.rows for block in pages.overview(single)), "nor in `runs show`"
 
 
 def test_commands_find_runs_in_another_folder_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

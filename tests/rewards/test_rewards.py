@@ -52,6 +52,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("a term without a value", {"goal": 1.0}, "no value for energy"),
     ("a value that is not a number", {"goal": float("nan"), "energy": 0.0}, "goal is nan"),
     ("a value of the wrong shape", {"goal": [1.0, 2.0], "energy": 0.0}, r"goal is of shape \(2,\)"),
+    ("a value that is a word", {"goal": "much", "energy": 0.0}, "goal is 'much'"),
+    ("a value that has no shape", {"goal": [1.0, [2.0, 3.0]], "energy": 0.0}, "one finite number"),
 ]
 
 
@@ -72,6 +74,12 @@ def test_it_refuses_a_potential_that_is_no_number_a_gamma_that_is_no_discount_an
         Rewards(0.9, {"far": 1.0}, {"far": float})
     with pytest.raises(UsageError, match="before reset"):
         Rewards(0.9, {}).step({}, 0, False)
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf"), "1 kg", Ramp(0.0, float("nan"), 10)])
+def test_a_weight_that_is_no_number_is_refused_before_anything_is_paid(weight: Any) -> None:
+    with pytest.raises(UsageError, match="the weight of goal is"):
+        Rewards(0.9, {"goal": weight})
 
 
 def test_an_environment_may_import_it_without_torch_and_gymnasium() -> None:

@@ -1252,12 +1252,156 @@ def congestion(d: Draw) -> World:
     )  # fmt: skip
 
 
+# ── families for a sixth look, drawn after the fifth and before any of them was trained ──
+
+
+def catcher(d: Draw) -> World:
+    """A basket on a rail under things that fall one after the other, each from somewhere else and drifting."""
+    continuous = d.continuous
+    quick, tall, drift, width = d.between(0.2, 0.32), d.whole(6, 9), d.between(0.0, 0.08), d.between(0.3, 0.5)
+    worth, missed, effort = d.between(1.0, 3.0), d.between(0.2, 1.0), d.between(0.0, 0.03)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 2.0 * u[0] - 1.0, 2.0 * u[1] - 1.0, tall + 0.0 * u[0], drift * (2.0 * u[2] - 1.0)
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        push = _push(continuous, action, 3)
+        basket = xp.clip(s[0] + quick * push, -1.2, 1.2)
+        place, height = xp.clip(s[1] + s[3], -1.2, 1.2), s[2] - 1.0
+        down = height < 0.5
+        caught = down & (abs(basket - place) < width)
+        terms = {"caught": worth * caught, "missed": -missed * (1.0 * down - 1.0 * caught), "effort": -effort * abs(push)}
+        again = 7.3 * chance
+        state = (
+            basket,
+            xp.where(down, 2.0 * chance - 1.0, place),
+            xp.where(down, tall + 0.0 * height, height),
+            xp.where(down, drift * (2.0 * (again - xp.floor(again)) - 1.0), s[3]),
+        )
+        return Moved(state, terms, height > 1e9)
+
+    return _world(
+        "catcher", d, continuous=continuous, choices=3, limit=d.whole(60, 110), noise=3, chance=True, start=start, step=step,
+        observe=lambda xp, s: (s[0], s[1], 2.0 * s[2] / tall - 1.0, 10.0 * s[3]), obs_size=4, gamma=0.95,
+    )  # fmt: skip
+
+
+def sorter(d: Draw) -> World:
+    """A belt that brings parts with two measures; a flap sends each into one of three bins, and takes a step to turn."""
+    heavy, long = d.between(0.35, 0.65), d.between(0.35, 0.65)
+    right, wrong, turn = d.between(0.5, 1.5), d.between(0.3, 1.0), d.between(0.0, 0.15)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return u[0], u[1], u[2], u[3], xp.floor(3.0 * u[4])
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        # The part at the flap is s[0], s[1]; the one behind it s[2], s[3]. The flap stands where the last action put it.
+        bin_ = xp.where(s[0] > heavy, 2.0 + 0.0 * chance, 1.0 * (s[1] > long))
+        fits = bin_ == s[4]
+        terms = {"right": right * fits, "wrong": -wrong * (bin_ != s[4]), "turns": -turn * (action != s[4])}
+        other = 13.7 * chance
+        return Moved((s[2], s[3], chance + 0.0 * s[0], other - xp.floor(other), action + 0.0 * chance), terms, s[0] > 1e9)
+
+    return _world(
+        "sorter", d, continuous=False, choices=3, limit=d.whole(30, 60), noise=5, chance=True, start=start, step=step,
+        observe=lambda xp, s: (*(2.0 * each - 1.0 for each in s[:4]), s[4] - 1.0), obs_size=5, gamma=0.9,
+    )  # fmt: skip
+
+
+def shepherd(d: Draw) -> World:
+    """A dog and a flock that moves away from it: the flock has to be driven into a pen at the origin."""
+    continuous = d.continuous
+    run, fear, shy, pen = d.between(0.3, 0.45), d.between(0.1, 0.18), d.between(1.0, 1.6), d.between(0.4, 0.6)
+    bonus, step_cost, way = d.between(2.0, 6.0), d.between(0.0, 0.03), d.between(0.5, 1.5)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        angle, far = 6.2832 * u[0], 1.0 + 0.8 * u[1]
+        return far * xp.cos(angle), far * xp.sin(angle), 4.0 * u[2] - 2.0, 4.0 * u[3] - 2.0
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        fx, fy = _thrust(continuous, action)
+        dog_x, dog_y = xp.clip(s[2] + run * fx, -3.0, 3.0), xp.clip(s[3] + run * fy, -3.0, 3.0)
+        away_x, away_y = s[0] - dog_x, s[1] - dog_y
+        near = xp.sqrt(away_x**2 + away_y**2) + 0.1
+        flight = fear * xp.exp(-((near / shy) ** 2)) * 2.0
+        x, y = s[0] + flight * away_x / near, s[1] + flight * away_y / near
+        before, after = xp.sqrt(s[0] ** 2 + s[1] ** 2), xp.sqrt(x**2 + y**2)
+        penned, lost = after < pen, after > 3.2
+        terms = {
+            "way": way * (before - after),
+            "penned": bonus * penned,
+            "lost": -2.0 * lost,
+            "time": -step_cost + 0.0 * after,
+        }
+        return Moved((x, y, dog_x, dog_y), terms, penned | lost, 1.0 * penned)
+
+    return _world(
+        "shepherd", d, continuous=continuous, choices=5, dims=2, limit=d.whole(60, 110), noise=4, chance=False, start=start, step=step,
+        observe=lambda xp, s: (s[0], s[1], s[2] - s[0], s[3] - s[1]), obs_size=4, gamma=0.97, success=True,
+    )  # fmt: skip
+
+
+def compass(d: Draw) -> World:
+    """A ship's heading on a circle: the rudder turns it slowly, gusts turn it too, and the course that is wanted jumps now and then."""
+    continuous = d.continuous
+    rudder, inertia, gust, jumps = d.between(0.06, 0.12), d.between(0.75, 0.9), d.between(0.0, 0.04), d.between(0.02, 0.05)
+    off, wear = d.between(0.5, 1.5), d.between(0.0, 0.05)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 6.2832 * u[0], 0.2 * u[1] - 0.1, 6.2832 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        turn = _push(continuous, action, 3)
+        spin = inertia * s[1] + rudder * turn + gust * (2.0 * chance - 1.0)
+        heading = s[0] + spin
+        terms = {"off": -off * 0.5 * (1.0 - xp.cos(heading - s[2])), "wear": -wear * abs(turn)}
+        other = 17.1 * chance
+        course = xp.where(chance < jumps, s[2] + 6.2832 * (other / 17.1 / jumps), s[2] + 0.0 * chance)
+        return Moved((heading, spin, course), terms, heading > 1e9)
+
+    return _world(
+        "compass", d, continuous=continuous, choices=3, limit=d.whole(60, 120), noise=3, chance=True, start=start, step=step,
+        observe=lambda xp, s: (xp.cos(s[0] - s[2]), xp.sin(s[0] - s[2]), 5.0 * s[1]), obs_size=3, gamma=0.96,
+    )  # fmt: skip
+
+
+def metro(d: Draw) -> World:
+    """A train that has to stop at the platform, soon and gently; past it, or standing elsewhere, it earns nothing."""
+    continuous = d.continuous
+    power, roll, ahead = d.between(0.05, 0.09), d.between(0.97, 0.995), d.between(2.0, 4.0)
+    exact, jerk, step_cost, bonus = d.between(0.15, 0.3), d.between(0.0, 0.05), d.between(0.01, 0.05), d.between(2.0, 5.0)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return -ahead * (0.5 + 0.5 * u[0]), 0.3 * u[1], 0.0 * u[0]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        pull = _push(continuous, action, 3)
+        speed = xp.clip(roll * s[1] + power * pull, 0.0, 0.8)
+        place = s[0] + speed
+        stopped = (abs(place) < exact) & (speed < 0.08)
+        past = place > 4.0 * exact
+        terms = {
+            "way": 0.5 * (abs(s[0]) - abs(place)),
+            "stopped": bonus * stopped,
+            "past": -1.0 * past,
+            "jerk": -jerk * abs(pull - s[2]),
+            "time": -step_cost + 0.0 * place,
+        }
+        return Moved((place, speed, pull + 0.0 * place), terms, stopped | past, 1.0 * stopped)
+
+    return _world(
+        "metro", d, continuous=continuous, choices=3, limit=d.whole(50, 90), noise=2, chance=False, start=start, step=step,
+        observe=lambda xp, s: (s[0], 4.0 * s[1], s[2]), obs_size=3, gamma=0.98, success=True,
+    )  # fmt: skip
+
+
 FAMILIES: Final[dict[str, Callable[[Draw], World]]] = {
     made.__name__: made
     for made in (
         point, chain, pendulum, cart, queue, thermostat, grid, tracker, inventory, pursuit, lander, tank, harvest, crane, battery,
         steering, dosing, traffic, lift, beam, mixer, archer, patrol, rocket, ferry, fishery, radio, sailing, press, orbit,
         market, juggler, garden, glider, epidemic, drummer, rowing, magnet, crawler, slalom, reactor, deadline, plow, swing, congestion,
+        catcher, sorter, shepherd, compass, metro,
     )
 }  # fmt: skip
 

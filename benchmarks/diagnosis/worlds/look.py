@@ -22,7 +22,10 @@ from rlclinic.diagnosis.findings import Severity
 from rlclinic.runs.history import History
 
 FOLDER: Final = Path(__file__).parents[1] / "looks"
-LOOKS: Final = {"held_out": ("held_out",), "second": ("reserve", "second"), "third": ("third",), "fourth": ("fourth",), "fifth": ("fifth",)}
+LOOKS: Final = {
+    "held_out": ("held_out",), "second": ("reserve", "second"), "third": ("third",), "fourth": ("fourth",), "fifth": ("fifth",),
+    "sixth": ("sixth",),
+}  # fmt: skip
 """Parts of the split that a look is at."""
 SURE: Final = 0.75
 WELL: Final = ("healthy", UNKNOWN, "no-reference", "too-early")

@@ -69,6 +69,11 @@ PLACES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "sac": ("orbit-1", "patrol-3"),
         "a2c": ("radio-2", "mixer-2"),
     },
+    "sixth": {
+        "ppo": ("catcher-0", "sorter-0", "compass-1", "metro-1", "catcher-1", "sorter-1", "compass-0", "metro-0"),
+        "dqn": ("metro-0", "compass-0", "catcher-0"),
+        "a2c": ("sorter-1", "compass-1"),
+    },
 }
 
 
@@ -87,9 +92,9 @@ def places(part: str) -> dict[str, tuple[str, ...]]:
     return {"ppo": tuple(turns[:8]), "dqn": tuple(choices[:3]), "sac": tuple(boxes[:2]), "a2c": (*choices[3:4], *boxes[2:3])}
 
 
-TIMES: Final = {"fit": 1, "held_out": 2, "reserve": 1, "second": 2, "third": 2, "fourth": 3, "fifth": 1}
+TIMES: Final = {"fit": 1, "held_out": 2, "reserve": 1, "second": 2, "third": 2, "fourth": 3, "fifth": 1, "sixth": 2}
 """In how many worlds each fault of PPO is planted."""
-ALGORITHMS: Final = {"fifth": ("ppo",)}
+ALGORITHMS: Final = {"fifth": ("ppo",), "sixth": ("ppo", "a2c", "dqn")}
 """Algorithms of a part, where they are not all: what the machine manages in the time."""
 OFTEN: Final = ("actions-without-effect", "observation-scale", "reward-sign")
 """Faults of several kinds, planted twice as often."""
@@ -257,7 +262,7 @@ def all_specs(part: str) -> Iterator[Spec]:
         if algo not in ALGORITHMS.get(part, MENUS):
             continue
         for place, world in enumerate(worlds):
-            odd = ODD[: 4 if algo in ("ppo",) and part in ("held_out", "second", "third", "fourth") else 2 if place < 2 else 1]
+            odd = ODD[: 4 if algo in ("ppo",) and part not in ("fit", "reserve", "fifth") else 2 if place < 2 else 1]
             yield from (Spec(part, algo, world, what) for what in odd)
         causes: dict[str, list[Planted]] = {}
         for what in MENUS[algo]:

@@ -66,3 +66,36 @@ capabilities:
       name: {{ include "rlclinic.databaseSecret" . }}
       key: {{ .Values.database.key }}
 {{- end }}
+
+{{- define "rlclinic.rayPod" -}}
+automountServiceAccountToken: false
+securityContext:
+  {{- include "rlclinic.podSecurity" . | nindent 2 }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+volumes:
+  - name: runs
+    persistentVolumeClaim:
+      claimName: {{ include "rlclinic.claim" . }}
+  - name: tmp
+    emptyDir: {sizeLimit: 8Gi}
+  - name: shm
+    emptyDir: {medium: Memory, sizeLimit: 1Gi}
+{{- end }}
+
+{{- define "rlclinic.rayContainer" -}}
+image: {{ .Values.ray.image | default (include "rlclinic.image" .) | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- with .Values.ray.extraEnv }}
+env:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  {{- include "rlclinic.containerSecurity" . | nindent 2 }}
+volumeMounts:
+  - {name: runs, mountPath: /work/runs}
+  - {name: tmp, mountPath: /tmp}
+  - {name: shm, mountPath: /dev/shm}
+{{- end }}

@@ -125,5 +125,5 @@ def guess_action_space(actions: NDArray[Any]) -> Space:
             raise ConfigError(
                 f"an action is {int(actions.max())}: nothing has that many choices.\n  Continuous actions must be floating-point numbers"
             )
-        return Space("discrete", n=int(actions.max()) + 1)
+        return Space("discrete", n=int(actions.max()) + 1, guessed=True)
     return Space("box", actions.shape[1:] or (1,))

@@ -320,6 +320,8 @@ def _ended(case: Case) -> str:
     history = case.history
     if history.state == "failed":
         return f"it failed: {history.reason or 'no reason was recorded'}".splitlines()[0]
+    if history.stopped_because is not None:
+        return f"it stopped: {history.stopped_because}"
     if case.required_success is not None:
         goal = "" if history.threshold is None else "the threshold and "
         return f"it ended without {goal}{percent(case.required_success)} success"

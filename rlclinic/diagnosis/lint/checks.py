@@ -27,7 +27,7 @@ FAMILIES: Final = {
     "COD": (
         "code.episodes", "code.storage", "code.policy", "code.losses", "code.updates", "code.targets", "code.exploration", "code.actors",
         "code.q_networks", "code.shapes", "code.evaluation", "code.vectors", "code.seeds", "code.tasks", "code.wrappers",
-        "code.libraries", "code.batches", "code.slips",
+        "code.libraries", "code.batches", "code.slips", "code.neglects",
     ),
 }  # fmt: skip
 """Modules by the first letters of their checks' ids. Rules about runs have ENV ids too, from ENV601 on."""

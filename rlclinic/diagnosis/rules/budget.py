@@ -54,8 +54,7 @@ def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
         return  # it has not ended: whether the rest is enough is for the forecast
     if case.has("train/imitation/expert_share"):
         return  # an expert acts in some of these episodes: what they return says who acted
-    late = detect.late_part(returns)
-    slope = detect.trend(late)
+    late, slope = detect.late_trend(returns)
     top = float(detect.smoothed(returns.values, 3).max())
     way, gap, gain = case.threshold - progress.start, case.threshold - late.share(0.6).median, top - progress.start
     # At its best at the end, and a good part of all that was gained came lately.
@@ -74,7 +73,7 @@ def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
     budget = int(math.ceil(case.trained * (1 + min(1.5 * more, 4.0)) / 1000) * 1000)
     lately_at = "the second half" if len(late) == len(returns.share(0.5)) else f"the last {len(late)} rows"
     text = f"the return rose by {say(slope.rise)} over {lately_at} and was still rising; {say(gap)} are missing"
-    fix = change(case, "run.max_env_steps", budget, "go on at the slope of the second half, with half as much again", "> 30 %")
+    fix = change(case, "run.max_env_steps", budget, "go on at its late slope, with half as much again", "> 30 %")
     proof = evidence(RETURN, text, float(late.steps[0]), float(late.steps[-1]), slope=slope.slope, gap=gap, more_budgets=more)
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 

@@ -622,6 +622,20 @@ cause(
                 "train/sentinel/action_lag": 8.0,
             }
         ),
+        # A policy that goes where a bonus is, while nobody has met the goal: the task's return has nothing to follow.
+        lambda: cases.unsolved(
+            {
+                **cases.flat_returns(22.0),
+                "train/roll/ep_rew_mean": lambda share: 22 + 0.5 * np.sin(300 * share),
+                "train/metrics/explained_variance": 0.8,
+                "train/sentinel/return_std": 5.0,
+                "train/metrics/kl_divergence": 0.005,
+                "train/sentinel/entropy_relative": lambda share: 1 - 0.6 * share,
+                "train/roll/ep_rew_std": 5.0,
+                "train/bonus/share": 0.95,
+            },
+            settings={"bonus.kind": "noveld"},
+        ),
     ],
 )
 def policy_changes_without_effect(case: Case) -> Iterator[Finding]:

@@ -25,6 +25,8 @@ QUERIES: Final = "train/imitation/queries"
 UNANSWERED: Final = "train/imitation/unanswered"
 MISSED: Final = "train/imitation/missed_share"
 LOSS: Final = "train/loss/imitation"
+SILENT: Final = "has not answered"
+"""In the reason of a run that an expert's silence has stopped."""
 ADVERSARIES: Final = ("gail", "airl")
 EXPERT_ACCURACY: Final = "train/adversary/expert_accuracy"
 POLICY_ACCURACY: Final = "train/adversary/policy_accuracy"
@@ -453,6 +455,7 @@ cause(
     "the expert leaves many questions unanswered",
     "fault of environment",
     advice="read the run's log for what was wrong with the answers; give a command more time (algo.answer_seconds)",
+    explains="BUD101 BUD102",
 )
 
 
@@ -460,15 +463,19 @@ cause(
     "IMI110",
     severity=Severity.MEDIUM,
     algos=DAGGERS,
-    needs=[UNANSWERED, QUERIES],
+    needs=[(UNANSWERED, "config:algo.expert")],
     cites=["ross2011dagger"],
     certain=True,
     causes=["expert-silent"],
     bad=lambda: cases.imitator({UNANSWERED: lambda share: 500 * share + 50}),
-    good=[lambda: cases.imitator(), lambda: cases.imitator({UNANSWERED: lambda share: 5 * share})],
+    good=[
+        lambda: cases.imitator(),
+        lambda: cases.imitator({UNANSWERED: lambda share: 5 * share}),
+        lambda: cases.imitator(state="stopped", reason="stopped by hand"),
+    ],
 )
 def questions_stay_without_an_answer(case: Case) -> Iterator[Finding]:
-    """Many questions brought no label: late, missing or no action of the environment's.
+    """Many questions brought no label: late, missing or no action of the environment's; or none did any more, and the run stopped.
 
     ## Why it hurts
     They are paid for, and the states in which an expert is silent are often the hard ones.
@@ -476,8 +483,13 @@ def questions_stay_without_an_answer(case: Case) -> Iterator[Finding]:
     ## When it is fine
     An expert that knows when it does not know.
     """
+    text = case.history.stopped_because or ""
+    if SILENT in text:
+        fix = advice("when it answers again, let the run go on: what was labelled is kept", "> 30 %")
+        yield Finding(text=text, evidence=(evidence("status", text, case.trained, case.trained),), onset=case.trained, remedies=(fix,))
+        return
     unanswered, queries = case.signal(UNANSWERED), case.signal(QUERIES)
-    if not len(unanswered) or not queries.last:
+    if not len(unanswered) or not len(queries) or not queries.last:
         return
     share = unanswered.last / queries.last
     strength = grade(share, 0.05, 0.25)

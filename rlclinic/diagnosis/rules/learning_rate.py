@@ -13,7 +13,7 @@ from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, cause, change, decades, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
-from rlclinic.diagnosis.signals.off_policy import OFF_POLICY
+from rlclinic.diagnosis.signals.off_policy import HIGHEST_RATE, OFF_POLICY
 from rlclinic.runs.history import History, Series
 
 WITH_SCHEDULES: Final = ("rlclinic", "sb3", "gymnasium-solver")
@@ -64,7 +64,9 @@ def learning_rate_unusually_high(case: Case) -> Iterator[Finding]:
     rate, limit = case.real("algo.learning_rate"), HIGH.get(case.algo, 1e-2)
     if rate is None or rate <= limit or case.setting("algo.optimizer") == "sgd":
         return
-    text = f"learning_rate {say(rate)}; tuned settings stay below {say(limit)}"
+    # One number for one thing: QVL106 says the same of learners with a replay.
+    usual = HIGHEST_RATE if case.algo in OFF_POLICY else limit
+    text = f"learning_rate {say(rate)}; tuned settings stay below {say(usual)}"
     constant = not isinstance(case.setting("algo.learning_rate"), Mapping)
     proof = evidence(RATE, text + (", and it never falls" if constant else ""), value=rate, usual_most=limit)
     fix = change(case, "algo.learning_rate", {"start": 1e-3, "end": 0.0, "schedule": "linear"}, "a usual rate that falls to 0", "> 30 %")

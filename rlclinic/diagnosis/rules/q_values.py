@@ -12,7 +12,7 @@ from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import advice, cause, change, decades, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures, off_policy
-from rlclinic.diagnosis.signals.off_policy import ACTORS, ALPHA, OFF_POLICY, Q_BIAS, Q_BOUND, Q_LEARNERS, Q_MEAN, Q_TOP
+from rlclinic.diagnosis.signals.off_policy import ACTORS, ALPHA, HIGHEST_RATE, OFF_POLICY, Q_BIAS, Q_BOUND, Q_LEARNERS, Q_MEAN, Q_TOP
 
 RATE: Final = "config:algo.learning_rate"
 STATES: Final = "config:about.obs_flags"
@@ -20,9 +20,8 @@ TABLES: Final = ("q_learning",)
 """Algorithms that keep a table."""
 EXACT: Final = -5.0
 """Decades of relative error beyond which two ways to the same target differ by more than rounding."""
-HIGH, LOW, SMALL = 6e-3, 2e-5, 1e-4
-"""Outside of every tuned setting of DQN, SAC and TD3 that we know of: rl-zoo3's lie between 1e-4 and 4e-3 for small networks. What is below
-SMALL is low where the values show it."""
+LOW, SMALL = 2e-5, 1e-4
+"""Below every tuned setting, as off_policy.HIGHEST_RATE is above; what is below SMALL is low where the values show it."""
 REACH, AT_BOUND = sentinel("action_reach"), sentinel("action_at_bound")
 HEADS: Final = ("bootstrapped_dqn",)
 """Algorithms with several estimates of Q: they explore as long as these disagree, and learn as far as they come to agree."""
@@ -241,12 +240,12 @@ def learning_rate_above_every_tuned_one(case: Case) -> Iterator[Finding]:
     Linear values and tables.
     """
     rate = case.real("algo.learning_rate")
-    if rate is None or rate <= HIGH or case.setting("algo.optimizer") == "sgd":
+    if rate is None or rate <= HIGHEST_RATE or case.setting("algo.optimizer") == "sgd":
         return
-    text = f"learning_rate {say(rate)}; tuned settings stay below {say(HIGH)}"
+    text = f"learning_rate {say(rate)}; tuned settings stay below {say(HIGHEST_RATE)}"
     fix = change(case, "algo.learning_rate", 1e-3 if case.algo in Q_LEARNERS else 3e-4, "a usual rate", "> 30 %")
-    proof = evidence(RATE, text, value=rate, usual_most=HIGH)
-    yield Finding(strength=grade(decades(rate / HIGH), 0.0, 0.4), text=text, evidence=(proof,), remedies=(fix,))
+    proof = evidence(RATE, text, value=rate, usual_most=HIGHEST_RATE)
+    yield Finding(strength=grade(decades(rate / HIGHEST_RATE), 0.0, 0.4), text=text, evidence=(proof,), remedies=(fix,))
 
 
 @rule(

@@ -150,6 +150,12 @@ cause(
         lambda: cases.unsolved(
             {"train/sentinel/return_abs_p95": 0.02, "train/sentinel/reward_max": 0.005, "train/sentinel/reward_min": -0.005}
         ),
+        # Costs of the way, while a bonus is followed and the goal was never met.
+        lambda: cases.unsolved(
+            {"train/sentinel/return_abs_p95": 0.002, "train/sentinel/reward_max": 0.0, "train/sentinel/reward_min": -0.0005}
+            | {"train/bonus/share": 0.95},
+            settings={"bonus.kind": "rnd"},
+        ),
     ],
 )
 def reward_scale_too_small(case: Case) -> Iterator[Finding]:
@@ -563,6 +569,15 @@ def rewards_cannot_add_up_to_the_threshold(case: Case) -> Iterator[Finding]:
         # A constant per step sets the two apart; they do not mirror each other.
         lambda: cases.foreign({"val/roll/ep_rew_mean": -10.0, "train/roll/ep_rew_mean": lambda share: 140 + 10 * share}),
         lambda: cases.foreign({"val/roll/ep_rew_mean": 15.0}),
+        # Chance gets next to nothing, on either side of 0; training comes far, and evaluation stays where it is.
+        lambda: cases.unsolved(
+            {
+                "train/sentinel/random_return": -1.1,
+                "train/sentinel/random_return_std": 0.5,
+                "val/roll/ep_rew_mean": -1.3,
+                "train/roll/ep_rew_mean": lambda share: 0.8 + 9 * share,
+            }
+        ),
         # Noise on either side of 0.
         lambda: cases.foreign(
             {
@@ -708,6 +723,7 @@ def _pays_the_opposite(case: Case) -> float:
     scale = max(deviation / 3, 0.05 * abs(mean), 1e-9)
     # The first training returns are nearly a random policy's as well: they should be about what it gets in evaluation.
     mirrored = min(grade(abs(mean) / scale, 1.0, 2.0), grade(-abs(progress.start + mean) / max(abs(mean), 1e-9), -0.8, -0.4))
+    mirrored *= 1.0 - _parts_otherwise(case, max(abs(mean), scale))
     parted = min(_mirrors_at_last(case), grade((mean - judged.share(0.7).median) / max(abs(mean), deviation, 1e-9), 0.5, 1.0))
     parted = max(parted, measures.mirrors_evaluation(case)) * (1.0 - _does_the_task_in_training(case))
     # Where actions or observations differ in evaluation, the two curves part as well, but not from the first. Where chance gets about
@@ -716,6 +732,14 @@ def _pays_the_opposite(case: Case) -> float:
     strength = max(mirrored, parted) if below else 0.0
     strength *= 1.0 - _pays_alike_at_first(case)
     return strength * (0.3 if _is_shifted(case) and measures.mirrors_at_first(case) < 0.5 else 1.0)
+
+
+def _parts_otherwise(case: Case, near: float) -> float:
+    """How clearly one of the two came far from where it began and the other did not come as far on the other side of 0."""
+    late, other = (case.signal(name).share(0.6) for name in (RETURN, EVAL_RETURN))
+    if not len(late) or not len(other) or max(abs(late.median), abs(other.median)) < 3 * near:
+        return 0.0
+    return grade(abs(late.median + other.median) / max(abs(late.median), abs(other.median)), 0.6, 0.8)
 
 
 def _does_the_task_in_training(case: Case) -> float:

@@ -105,6 +105,50 @@ def late_part(signal: Signal) -> Signal:
     return signal.between(float(signal.steps[-SHORTEST]), float(signal.steps[-1]))
 
 
+def late_trend(signal: Signal) -> tuple[Signal, Trend]:
+    """The late part of a series, and how it moved there.
+
+    One that lay still for long and then took off is judged from where it did: most of its second half may be as still as its first, and
+    what goes up row by row resembles itself so much that no test of a few rows calls it certain. That it left all before behind is.
+    """
+    late, away = late_part(signal), take_off(signal)
+    whole = trend(late)
+    if away is None:
+        return late, whole
+    slope = theil_sen(away.steps, away.values)
+    rise = slope * float(away.steps[-1] - away.steps[0])
+    if whole.rising and whole.rise > 0.5 * rise:
+        return late, whole
+    return away, Trend(slope, rise, mann_kendall(away.values)[0], 0.0)
+
+
+TAKE_OFF: Final = 3.0
+"""How far above the highest of its first half a series must end, in ranges of that half, to have taken off."""
+MOSTLY_UP: Final = 0.5
+"""Kendall's tau from which the rows of a rise go up."""
+
+
+def take_off(signal: Signal) -> Signal | None:
+    """The end of a series from where it left the range of its first half for good, if it ends far above and is at its top; else None.
+
+    Of random walks, whose neighbours resemble each other as much as any can, one in several hundred is taken for that; of noise, none.
+    """
+    rows = len(signal)
+    if rows < 2 * SHORTEST:
+        return None
+    level = smoothed(signal.values, 3)
+    before = level[: rows // 2]
+    top = float(before.max())
+    range_before = max(top - float(before.min()), 4 * noise(signal.values[: rows // 2]))
+    last = median(signal.values[-max(2, rows // 32) :])
+    below = np.flatnonzero(level <= top)
+    away = signal.between(float(signal.steps[min(below[-1] + 1, rows - 1)]), float(signal.steps[-1]))
+    if last <= top + TAKE_OFF * range_before or len(away) < 3:
+        return None
+    at_its_top = last > top + 0.7 * (float(level.max()) - top)
+    return away if at_its_top and mann_kendall(away.values)[0] > MOSTLY_UP else None
+
+
 def theil_sen(x: ArrayLike, y: ArrayLike) -> float:
     """The median of the slopes between all pairs of points: 29 % of the points may be anything."""
     a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)

@@ -25,6 +25,8 @@ Q_MEAN: Final = columns.sentinel("value_mean")
 TD_ERROR: Final = columns.sentinel("td_error")
 STEPS: Final = "optimizer_steps"
 LOSSES: Final = ("train/loss/td", "train/loss/critic")
+HIGHEST_RATE: Final = 6e-3
+"""Learning rate above every tuned setting of DQN, SAC and TD3 that we know of: rl-zoo3's lie between 1e-4 and 4e-3 for small networks."""
 RARE: Final = 0.2
 """Gradient steps per env step below which they are rare: tuned settings have a quarter or more."""
 

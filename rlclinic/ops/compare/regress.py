@@ -23,7 +23,7 @@ from rlclinic.errors import DiskFailed, NotFound, UsageError
 from rlclinic.launch.batch import RESTARTS, check_ended, forget_half_made, is_open
 from rlclinic.ops.compare.requests import RegressRequest
 from rlclinic.ops.runs import targets
-from rlclinic.ops.train.plan import ASK_ABOVE_ENV_STEPS, TrainPlan, check_installed
+from rlclinic.ops.train.plan import ASK_ABOVE_ENV_STEPS, TrainPlan, check_data, check_installed
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.train.run import TrainingWatch, train
 from rlclinic.ops.train.run import carry_out as carry_on
@@ -139,6 +139,7 @@ def plan(request: RegressRequest) -> GateRecord | Regression:
         # What comes after the threshold is not judged: stopping there saves most of the time, and changes nothing before it.
         config = set_values(config, ["run.stop_at_threshold=true"])
     check_installed()
+    check_data([config])
     return GateRecord(
         id="",
         created=time.time(),

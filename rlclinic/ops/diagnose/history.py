@@ -64,7 +64,7 @@ class Tried(ResultPart):
     """Unix seconds; None for folders of others."""
     seeds: int
     reached: int | None
-    """Seeds at or above the threshold; None without one."""
+    """Seeds that reached the return, the success rate or both that are required; None where nothing is."""
     solved: bool | None
     """More than half of the seeds reached the threshold; None without one, and while one is still training."""
     score: float | None
@@ -166,7 +166,8 @@ def _side(id: str, histories: Sequence[History], group: Group | None, threshold:
     limit = threshold if threshold is not None else histories[0].threshold
     outcomes = measure_group(histories, replace(histories[0].goal, threshold=limit), histories[0].source)
     reached = [outcome.reached_at for outcome in outcomes if outcome.reached_at is not None]
-    judged = limit is not None and any(outcome.counts for outcome in outcomes)
+    goals = (outcome for outcome in outcomes if outcome.counts)
+    judged = any(outcome.threshold is not None or outcome.required_success is not None for outcome in goals)
     finals = [case.progress.last for case in cases if case.progress is not None]
     trained = [case.trained for case in cases]
     going = any(history.state == "running" for history in histories)

@@ -129,9 +129,9 @@ class NewEnvRequest(Request):
     name: Annotated[str, Cli(argument=True, metavar="NAME")]
     """The name of its class: Reacher."""
     obs: str = "box:8"
-    """What is seen: box:8 (numbers), dict:8 (the same in named blocks), discrete:16 (one of sixteen)."""
+    """What is seen: box:8 (numbers), dict:8 (the same in named blocks), image:36 (pixels), discrete:16 (one of sixteen)."""
     action: str = "box:2"
-    """What is done: box:2 (numbers from -1 to 1), discrete:4 (one of four)."""
+    """What is done: box:2 (numbers from -1 to 1), discrete:4 (one of four), multidiscrete:3x3 (two choices of three)."""
     difficulty: Annotated[str | None, Cli(metavar="LOW..HIGH")] = None
     """A parameter that makes it harder, for a curriculum: 0..1."""
     terms: str = "task,progress,safety"

@@ -14,7 +14,10 @@ from rlclinic.report.models import NewEnvironment
 
 SMALLEST_LINE: Final = 4
 """Cells below which no difficulty makes a difference."""
-MOST: Final = {"box": 1_000, "dict": 1_000, "discrete": 10_000}
+LEAST: Final = {"box": 1, "dict": 1, "discrete": 2, "image": 12}
+MOST: Final = {"box": 1_000, "dict": 1_000, "discrete": 10_000, "image": 256}
+MOST_CHOICES, MOST_LEVELS = 20, 100
+"""Of a multidiscrete action: how many choices, and of how many things each."""
 TAKEN: Final = {"measure", "make_rewards", "env", "Any", "Rewards"}
 """Names that the file of the terms has already."""
 
@@ -23,8 +26,8 @@ def write_environment(request: NewEnvRequest) -> NewEnvironment:
     """Write the files. Nothing is overwritten: if one of them is there already, none is written."""
     design = Design(
         name=_read_name(request.name),
-        obs=_read_space("obs", request.obs, ("box", "dict", "discrete")),
-        action=_read_space("action", request.action, ("box", "discrete")),
+        obs=read_space("obs", request.obs, ("box", "dict", "image", "discrete")),
+        action=read_space("action", request.action, ("box", "discrete", "multidiscrete")),
         difficulty=None if request.difficulty is None else _read_range(request.difficulty),
         terms=_read_terms(request.terms),
     )
@@ -76,20 +79,31 @@ def _read_name(name: str) -> str:
     )
 
 
-def _read_space(option: str, text: str, kinds: tuple[str, ...]) -> Space:
+def read_space(option: str, text: str, kinds: tuple[str, ...]) -> Space:
+    """What `box:8` and the like mean; UsageError for anything else, with what could be typed instead."""
     kind, _, size = text.partition(":")
-    if kind in kinds and re.fullmatch(r"\d{1,6}", size):
-        least = 2 if kind == "discrete" else 1
-        if least <= int(size) <= MOST[kind]:
+    if kind == "multidiscrete" and kind in kinds and re.fullmatch(r"\d{1,6}(x\d{1,6}){0,100}", size):
+        choices = tuple(int(each) for each in size.split("x"))
+        if len(choices) <= MOST_CHOICES and all(2 <= each <= MOST_LEVELS for each in choices):
+            return Space("multidiscrete", len(choices), choices)
+        raise UsageError(
+            f"{option} {text}: up to {MOST_CHOICES} choices, each of 2 to {MOST_LEVELS} things.\n"
+            "  No such space could be learned on.\n  Try: ",
+            Argument(option, "multidiscrete:3x3"),
+        )
+    if kind in kinds and kind in MOST and re.fullmatch(r"\d{1,6}", size):
+        if LEAST[kind] <= int(size) <= MOST[kind]:
             return Space(kind, int(size))  # type: ignore[arg-type]  # one of the kinds
         raise UsageError(
-            f"{option} {text}: {kind} has from {least} to {MOST[kind]:,}.\n  No such space could be learned on.\n  Try: ",
-            Argument(option, f"{kind}:{8 if int(size) else least}"),
+            f"{option} {text}: {kind} has from {LEAST[kind]} to {MOST[kind]:,}.\n  No such space could be learned on.\n  Try: ",
+            Argument(option, f"{kind}:{max(LEAST[kind], 36 if kind == 'image' else 8) if int(size) else LEAST[kind]}"),
         )
     examples = {
         "box": "box:8 (eight numbers)",
         "dict": "dict:8 (eight numbers in named blocks)",
+        "image": "image:36 (a picture of 36 x 36 pixels)",
         "discrete": "discrete:16 (one of sixteen)",
+        "multidiscrete": "multidiscrete:3x3 (two choices of three)",
     }
     offered = ", ".join(examples[each] for each in kinds)
     raise UsageError(f"{option} {text!r} is no space.\n  Nothing could be seen or done in it.\n  Try: {offered}")

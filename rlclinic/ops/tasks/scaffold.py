@@ -1,7 +1,7 @@
 """The text of a new environment: a small task that learns as it is, its reward term by term, its settings and its tests.
 
-Something is moved to a goal. With vectors it is a point between walls, in up to three dimensions; with a discrete observation a walker on
-a line of cells. Only what these spaces need is written, so that nobody reads about others.
+Something is moved to a goal. With vectors it is a point between walls, in up to three dimensions, with images one that is seen from above;
+with a discrete observation a walker on a line of cells. Only what these spaces need is written, so that nobody reads about others.
 """
 
 import re
@@ -13,14 +13,19 @@ from rlclinic.actions import Action
 
 GAMMA: Final = 0.99
 MOST_AXES: Final = 3
+SEEN_AXES: Final = 2
+"""Dimensions of a picture; and those in which a point that cannot stand still comes near enough to any place."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """What is seen or done: numbers, blocks of numbers by name, or one of several things."""
+    """What is seen or done: numbers, blocks of numbers by name, a picture, one of several things, or several such choices at once."""
 
-    kind: Literal["box", "dict", "discrete"]
+    kind: Literal["box", "dict", "image", "discrete", "multidiscrete"]
     size: int
+    """Of numbers, pixels along a side, things, or choices."""
+    choices: tuple[int, ...] = ()
+    """How many things each of several choices has."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,8 @@ class Design:
         """Dimensions that the point moves in."""
         if self.action.kind == "discrete":
             return 2 if self.action.size >= 4 and self.obs.size >= 2 else 1
-        return min(self.action.size, self.obs.size, MOST_AXES)
+        most = SEEN_AXES if self.obs.kind == "image" or 2 in self.action.choices else MOST_AXES
+        return min(self.action.size, self.obs.size, most)
 
 
 USUAL: Final = {
@@ -116,7 +122,7 @@ def _put(template: str, slots: dict[str, str]) -> str:
 def _fill(design: Design, folder: str) -> dict[str, str]:
     terms = find_terms(design)
     effort = any(term.measure == "env.effort" for term in terms)
-    discrete, size, axes = design.action.kind == "discrete", design.action.size, design.axes
+    size, axes = design.action.size, design.axes
     slots = {
         "name": design.name,
         "module": design.module,
@@ -129,7 +135,14 @@ def _fill(design: Design, folder: str) -> dict[str, str]:
         "cells": str(design.obs.size),
         "axes": str(axes),
         "limit": str(4 * design.obs.size if design.line else 60),
-        "actions": f"spaces.Discrete({size})" if discrete else f"spaces.Box(-1.0, 1.0, ({size},), np.float32)",
+        "actions": {
+            "discrete": f"spaces.Discrete({size})",
+            "multidiscrete": "spaces.MultiDiscrete([len(levels) for levels in LEVELS])",
+            "box": f"spaces.Box(-1.0, 1.0, ({size},), np.float32)",
+        }[design.action.kind],
+        "net": "{hidden: [64], activation: relu, image_features: 64}"
+        if design.obs.kind == "image"
+        else "{hidden: [64, 64], activation: tanh}",
         "no_effort": "        self.effort = 0.0" if effort else "",
         **_fill_difficulty(design),
         **(_fill_line(design, effort) if design.line else _fill_point(design, effort)),
@@ -175,14 +188,28 @@ def _fill_line(design: Design, effort: bool) -> dict[str, str]:
             "script": "    return int(np.argmin([sign * abs(CELLS - 1 - env.position - move) for move in MOVES]))",
             "farthest": _farthest(design),
         }
+    chosen, script, imports = "action", "np.full(env.action_space.shape, sign, np.float32)", "MAX_STEPS"
+    if design.action.kind == "multidiscrete":
+        chosen = CHOSEN
+        script, imports = "np.array([len(levels) - 1 if sign > 0 else 0 for levels in LEVELS])", "LEVELS, MAX_STEPS"
     return {
-        "constants": "",
-        "move": "        push = float(np.mean(action))\n        move = 0 if abs(push) < 0.1 else int(np.sign(push))",
+        "constants": _write_levels(design.action),
+        "move": f"        push = float(np.mean({chosen}))\n        move = 0 if abs(push) < 0.1 else int(np.sign(push))",
         "effort": "        self.effort = abs(push)" if effort else "",
-        "imports": "MAX_STEPS",
-        "script": "    return np.full(env.action_space.shape, sign, np.float32)",
+        "imports": imports,
+        "script": f"    return {script}",
         "farthest": _farthest(design),
     }
+
+
+CHOSEN: Final = "[levels[index] for levels, index in zip(LEVELS, action, strict=True)]"
+"""Several choices as numbers from -1 to 1."""
+
+
+def _write_levels(action: Space) -> str:
+    if action.kind != "multidiscrete":
+        return ""
+    return f"LEVELS = [np.linspace(-1, 1, choices) for choices in {action.choices}]  # by choice: how hard to push"
 
 
 def _farthest(design: Design) -> str:
@@ -192,7 +219,7 @@ def _farthest(design: Design) -> str:
 def _fill_point(design: Design, effort: bool) -> dict[str, str]:
     size, axes = design.action.size, design.axes
     blocks = {"to_goal": ("self.goal - self.position", axes)}
-    left = design.obs.size - axes
+    left = 0 if design.obs.kind == "image" else design.obs.size - axes
     if left >= axes:
         blocks["position"], left = ("self.position", axes), left - axes
     if left:
@@ -209,14 +236,36 @@ def _fill_point(design: Design, effort: bool) -> dict[str, str]:
         push = "DIRECTIONS[int(action)]"
         script = "    return int(np.argmin(sign * np.linalg.norm(env.position + SPEED * DIRECTIONS - env.goal, axis=1)))"
     else:
-        push = "np.clip(action, -1, 1)" if size == axes else "np.array([np.clip(action[axis::AXES].sum(), -1, 1) for axis in range(AXES)])"
-        script = "    return np.resize(sign * np.clip((env.goal - env.position) / SPEED, -1, 1), env.action_space.shape).astype(np.float32)"
+        chosen, clipped = "action", "np.clip(action, -1, 1)"
+        wanted = "np.resize(sign * np.clip((env.goal - env.position) / SPEED, -1, 1), env.action_space.shape)"
+        script = f"    return {wanted}.astype(np.float32)"
+        if design.action.kind == "multidiscrete":
+            constants.append(_write_levels(design.action))
+            chosen = clipped = f"np.array({CHOSEN})"
+            script = (
+                f"    wanted = {wanted}\n"
+                "    return np.array([int(np.argmin(np.abs(levels - push))) for levels, push in zip(LEVELS, wanted, strict=True)])"
+            )
+        push = clipped if size == axes else f"np.array([np.clip({chosen}[axis::AXES].sum(), -1, 1) for axis in range(AXES)])"
+        if size != axes and chosen != "action":
+            push = f"{chosen}\n        push = np.array([np.clip(push[axis::AXES].sum(), -1, 1) for axis in range(AXES)])"
     if design.obs.kind == "dict":
         space = (
             "spaces.Dict({" + ", ".join(f'"{name}": spaces.Box(-4.0, 4.0, ({n},), np.float32)' for name, (_, n) in blocks.items()) + "})"
         )
         seen = ", ".join(f'"{name}": np.asarray({code}, np.float32)' for name, (code, _) in blocks.items())
         observe = f"        return {{{seen}}}"
+    elif design.obs.kind == "image":
+        pixels = design.obs.size
+        constants.append(
+            f"PIXELS = np.stack(np.meshgrid(*[np.linspace(-1, 1, {pixels})] * 2, indexing='ij'), axis=-1)[..., :AXES]  # where each lies"
+        )
+        space = f"spaces.Box(0, 255, ({pixels}, {pixels}, 2), np.uint8)"
+        observe = (
+            "        # A channel each: where it is and where it shall be, bright there and darker around it.\n"
+            "        spots = [np.exp(-np.square(PIXELS - place).sum(axis=-1) / 0.02) for place in (self.position, self.goal)]\n"
+            "        return (255 * np.stack(spots, axis=-1)).astype(np.uint8)"
+        )
     else:
         space = f"spaces.Box(-4.0, 4.0, ({design.obs.size},), np.float32)"
         codes = [code for code, _ in blocks.values()]
@@ -230,7 +279,7 @@ def _fill_point(design: Design, effort: bool) -> dict[str, str]:
         "push": push,
         "effort": "        self.effort = float(np.mean(np.square(push)))" if effort else "",
         "observe": observe,
-        "imports": "MAX_STEPS, SPEED" if design.action.kind == "box" else "DIRECTIONS, MAX_STEPS, SPEED",
+        "imports": {"box": "", "discrete": "DIRECTIONS, ", "multidiscrete": "LEVELS, "}[design.action.kind] + "MAX_STEPS, SPEED",
         "script": script,
     }
 
@@ -415,7 +464,7 @@ ppo:
     gae_lambda: 0.95
     learning_rate: 1e-3
     ent_coef: 0.01         # keeps trying until the first success
-  net: {hidden: [64, 64], activation: tanh}
+  net: $net
   run: {max_env_steps: 60_000, eval_every_env_steps: 5_000, eval_episodes: 50}
 """
 

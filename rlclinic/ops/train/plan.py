@@ -2,7 +2,7 @@
 
 import importlib.util
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
@@ -12,7 +12,8 @@ from rlclinic.config import ADVERSARIAL, Config, OnPolicyConfig, files
 from rlclinic.config.corrections import refusal
 from rlclinic.config.overrides import TYPED, set_values
 from rlclinic.config.schedule import Schedule
-from rlclinic.errors import NotFound, RunBusy, UsageError
+from rlclinic.errors import ConfigError, NotFound, RunBusy, UsageError
+from rlclinic.ops.train import suitability
 from rlclinic.ops.train.machine import check_engine, idle_cores, usable_cores
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.report.format import count, frames, listed, plural, short
@@ -72,27 +73,38 @@ def plan_training(request: TrainRequest) -> TrainPlan:
     configs = [*planned.configs, *(run.config for run in planned.resumed)]
     for config in configs[:1]:
         check_engine(config)
-        check_data(config)
+    check_data(configs[:1])
     for run in planned.resumed:
         trust.check(*_code_of(getattr(run.config.algo, "expert", "")))
     planned = replace(planned, configs=[_with_expert(config, Store(request.runs_dir)) for config in planned.configs])
     return _with_cores(planned)
 
 
-def check_data(config: Config) -> None:
-    """UsageError where an algorithm that learns from recorded data has none; NotFound where it is not there, or what is wrong with it."""
-    if not (config.offline or config.algo.name in ADVERSARIAL):
-        return
-    if config.data is None or not config.data.path:
-        raise UsageError(
-            f"{config.algo.name} learns from recorded data, and none is named.\n  Name it: ",
-            Action("train", config.name or f"{config.env.id}:{config.algo.name}", data="DATA"),
-            "\n  Collect some: ",
-            Action("data collect", "RUN", episodes=100, noise=0.3),
-        )
-    path = datasets.formats.find(config.data.path)
-    if (path / datasets.folder.ABOUT).exists():  # it stays on disk: opening it costs nothing, and a damaged one need not cost a run
-        datasets.folder.read(path)
+def check_data(configs: Iterable[Config]) -> None:
+    """UsageError where an algorithm that learns from recorded data has none; NotFound where it is not there, or what is wrong with it.
+
+    Data of another environment than the one that is trained on, or of none that it names, is held to it before anything is spent. The
+    environments' code must have been approved.
+    """
+    strangers: dict[tuple[str, str], Config] = {}
+    for config in configs:
+        if not (config.offline or config.algo.name in ADVERSARIAL):
+            continue
+        if config.data is None or not config.data.path:
+            raise UsageError(
+                f"{config.algo.name} learns from recorded data, and none is named.\n  Name it: ",
+                Action("train", config.name or f"{config.env.id}:{config.algo.name}", data="DATA"),
+                "\n  Collect some: ",
+                Action("data collect", "RUN", episodes=100, noise=0.3),
+            )
+        path, named = datasets.formats.find(config.data.path), None
+        if (path / datasets.folder.ABOUT).exists():  # it stays on disk: opening it costs nothing, and a damaged one need not cost a run
+            named = datasets.folder.read(path).env_id
+        env = config.env
+        if named != env.id or env.wrappers or env.kwargs or env.frame_stack > 1 or env.time_in_obs:
+            strangers.setdefault((config.env.id, str(path)), config)
+    if strangers and (problem := suitability.find_problem(list(strangers.values()))) is not None:
+        raise ConfigError(problem[1])
 
 
 def _code_of(expert: str) -> list[str]:

@@ -13,7 +13,7 @@ from rlclinic.errors import ConfigError, NotFound, RlclinicError, UsageError
 from rlclinic.ops.diagnose import prescribe
 from rlclinic.ops.request import fields_of
 from rlclinic.ops.runs import targets
-from rlclinic.ops.treat import suitability
+from rlclinic.ops.train import suitability
 from rlclinic.ops.treat.requests import RaceRequest, TrialRequest
 from rlclinic.runs import env_code, trials
 from rlclinic.runs.history import History

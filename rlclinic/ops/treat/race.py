@@ -11,7 +11,7 @@ from rlclinic.launch import places
 from rlclinic.launch.batch import Interrupted, StopRequests
 from rlclinic.ops.train import signals
 from rlclinic.ops.train.machine import check_device, has_gpu, usable_cores
-from rlclinic.ops.train.plan import check_installed
+from rlclinic.ops.train.plan import check_data, check_installed
 from rlclinic.ops.treat import arms
 from rlclinic.ops.treat.arms import Resolved
 from rlclinic.ops.treat.requests import RaceRequest, check_extension
@@ -77,7 +77,9 @@ class RaceList(Result):
 def plan_race(request: RaceRequest) -> RacePreview:
     """Decide what to race, what that can show and what it may cost; nothing is written."""
     resolved = arms.resolve_race(request)
-    trust.check_envs(arm.config.env for arm in (resolved.control, *resolved.treatments) if arm.config is not None)
+    trained = [arm.config for arm in (resolved.control, *resolved.treatments) if arm.config is not None]
+    trust.check_envs(config.env for config in trained)
+    check_data(trained)
     config = resolved.control.config
     if config is not None:
         check_installed()

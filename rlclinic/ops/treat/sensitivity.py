@@ -10,7 +10,7 @@ from rlclinic import trust
 from rlclinic.config import Config, files, set_values
 from rlclinic.errors import NotFound
 from rlclinic.launch.batch import Progress
-from rlclinic.ops.train.plan import check_installed
+from rlclinic.ops.train.plan import check_data, check_installed
 from rlclinic.ops.treat.requests import SensitivityRequest
 from rlclinic.report import sensitivity
 from rlclinic.report.models import Result
@@ -99,6 +99,7 @@ def resolve(store: Store, target: str, changes: Sequence[str] = ()) -> tuple[Con
     check_installed()
     files.check_environment(config.env.id)
     trust.check_envs([config.env])
+    check_data([config])
     return config, speed
 
 

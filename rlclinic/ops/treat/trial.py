@@ -14,7 +14,7 @@ from rlclinic.launch import places
 from rlclinic.launch.batch import Interrupted, StopRequests
 from rlclinic.ops.train import signals
 from rlclinic.ops.train.machine import check_device, has_gpu, usable_cores
-from rlclinic.ops.train.plan import check_installed
+from rlclinic.ops.train.plan import check_data, check_installed
 from rlclinic.ops.treat import arms
 from rlclinic.ops.treat.arms import Resolved
 from rlclinic.ops.treat.requests import TrialRequest, check_extension
@@ -103,7 +103,9 @@ def plan_trial(request: TrialRequest, *, table: bool = False) -> Preview:
     if resolved.control.config is not None:
         check_installed()
         files.check_environment(resolved.control.config.env.id)
-    trust.check_envs(arm.config.env for arm in (resolved.control, *resolved.treatments) if arm.config is not None)
+    trained = [arm.config for arm in (resolved.control, *resolved.treatments) if arm.config is not None]
+    trust.check_envs(config.env for config in trained)
+    check_data(trained)
     _check_seeds(request, resolved)
     config = resolved.control.config
     threshold = request.threshold if request.threshold is not None or config is None else config.spec.threshold

@@ -7,12 +7,15 @@ import torch
 from torch import Tensor
 
 from rlclinic.training import rng
+from rlclinic.training.bonuses.sight import Sight
 from rlclinic.training.envs.base import VecEnv
 
 EPISODE_BUCKETS = 4_096
 """Places of an environment's own table in an episode, unless states have one each."""
 VALUE_STEP = 0.3
 """How far a cell's value moves towards what a rollout says of it: what is new becomes old, so that old targets must be forgotten."""
+FARTHEST = 1e18
+"""What an unbounded component is cut to: its square has to stay a number."""
 _STREAM = 0xC0D17
 """What tells apart the components of an observation in its hash; the same in every run."""
 
@@ -36,11 +39,9 @@ class Cells:
         if self.one_hot:
             return obs.argmax(-1)
         low, width, bounded, salt = self._constants(obs.device)
-        share = (obs - low) / width
-        # Without bounds: cells that are narrow near 0 and wider further away.
-        place = torch.where(bounded, share * self.cells, torch.asinh(obs) * self.cells / 4).nan_to_num(0.0, 0.0, 0.0)
-        place = torch.where(bounded, place.clamp(0, self.cells - 1), place)
-        return rng.mix((place.floor().long() * salt).sum(-1)) % buckets
+        within = ((obs - low) / width * self.cells).clamp_(0, self.cells - 1)
+        place = torch.where(bounded, within, _spread(obs) * (self.cells / 4)).nan_to_num_(0.0, 0.0, 0.0)
+        return rng.mix((place.floor_().long() * salt).sum(-1)) % buckets
 
     def _constants(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Of each component: the lower bound, the width of its range, whether it has both bounds, and what tells it apart in the hash."""
@@ -52,13 +53,18 @@ class Cells:
         return self.made[device]
 
 
-def cells_of(env: VecEnv, cells: int, buckets: int) -> Cells:
-    """How the observations of an environment are counted."""
+def _spread(obs: Tensor) -> Tensor:
+    """asinh, for components without bounds: cells are narrow near 0 and wider further away. A logarithm takes a seventh of its time."""
+    size = obs.abs().clamp_(max=FARTHEST)
+    return torch.log(size + torch.sqrt(size * size + 1)).copysign_(obs)
+
+
+def cells_of(env: VecEnv, sight: Sight, cells: int, buckets: int) -> Cells:
+    """How what is seen of an environment is counted."""
     first = env.reset()
     one_hot = first.dim() == 3 and bool((first.sum(-1) == 1).all()) and bool((first.amax(-1) == 1).all()) and first.shape[-1] > 1
-    size = env.obs_shape[0]
-    low, high = (np.broadcast_to(bound, (size,)).astype(np.float32) for bound in (env.obs_low, env.obs_high))
-    return Cells(one_hot, low, high, cells, size if one_hot else buckets)
+    one_hot = one_hot and sight.picture is None
+    return Cells(one_hot, sight.low, sight.high, cells, sight.size if one_hot else buckets)
 
 
 def count(table: Tensor, cell: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -66,14 +72,25 @@ def count(table: Tensor, cell: Tensor, valid: Tensor | None) -> tuple[Tensor, Te
     members, steps, _ = cell.shape
     rows = cell.flatten(1)
     # A key per cell and time: visits of a cell up to a time are neighbours among the sorted keys, so no step waits for the one before.
-    first = cell * steps
-    key = first + torch.arange(steps, device=cell.device).view(1, -1, 1)
-    counted = key if valid is None else torch.where(valid, key, torch.iinfo(key.dtype).max)
-    ordered = counted.flatten(1).sort(1).values
-    up_to_now = torch.searchsorted(ordered, key.flatten(1), right=True)
-    met = table.gather(1, rows) + (up_to_now - torch.searchsorted(ordered, first.flatten(1)))
-    ones = torch.ones_like(met) if valid is None else valid.flatten(1).float()
+    key = (cell * steps + torch.arange(steps, device=cell.device).view(1, -1, 1)).flatten(1)
+    counted = None if valid is None else valid.flatten(1)
+    # What does not count is behind everything else, and has no visit of its own.
+    ordered, order = (key if counted is None else torch.where(counted, key, torch.iinfo(key.dtype).max)).sort(1)
+    begins = _number_runs(ordered.div(steps, rounding_mode="floor"), first=True)
+    in_rollout = torch.empty_like(order).scatter_(1, order, _number_runs(ordered, first=False) - begins + 1)
+    met = table.gather(1, rows) + (in_rollout if counted is None else in_rollout * counted)
+    ones = torch.ones_like(met) if counted is None else counted.float()
     return met.view(members, steps, -1), table.scatter_add_(1, rows, ones)
+
+
+def _number_runs(ordered: Tensor, *, first: bool) -> Tensor:
+    """The place [M, R] at which the run of equal numbers that each of the sorted ones [M, R] belongs to begins, or ends."""
+    changes = torch.ones_like(ordered, dtype=torch.bool)
+    torch.ne(ordered[:, 1:], ordered[:, :-1], out=changes[:, 1:] if first else changes[:, :-1])
+    place = torch.arange(ordered.shape[1], device=ordered.device).expand_as(ordered)
+    if first:
+        return place.where(changes, 0).cummax(1).values
+    return place.where(changes, ordered.shape[1]).flip(1).cummin(1).values.flip(1)
 
 
 def count_in_episodes(table: Tensor, cell: Tensor, over: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -103,7 +120,8 @@ def learn_values(
     rows, targets = cell.flatten(1), target.flatten(1)
     weight = torch.ones_like(targets) if valid is None else valid.flatten(1).float()
     # Each cell of the rollout is numbered by its first place among the sorted ones: sums over the whole table would cost more.
-    own = torch.searchsorted(rows.sort(1).values, rows)
+    ordered, order = rows.sort(1)
+    own = torch.empty_like(order).scatter_(1, order, _number_runs(ordered, first=True))
     sums, ones = (torch.zeros_like(targets).scatter_add_(1, own, each).gather(1, own) for each in (targets * weight, weight))
     known, wanted = table.gather(1, rows), sums / ones
     # Steps of one cell all write the same number. A cell of which nothing counts (0 / 0) keeps what it has.

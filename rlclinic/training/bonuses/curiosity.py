@@ -12,7 +12,8 @@ from torch.nn import functional
 from rlclinic.config import NetConfig
 from rlclinic.training import optim, rng
 from rlclinic.training.envs.base import ActionSpec
-from rlclinic.training.nets import layout, q_nets
+from rlclinic.training.fast import q_net_backward
+from rlclinic.training.nets import q_nets
 from rlclinic.training.nets.q_nets import Net
 from rlclinic.training.optim import Optimizer, OptimizerState
 
@@ -51,8 +52,7 @@ def build_critic(obs_size: int) -> Net:
 
 def outputs(nets: Mapping[str, Net], weights: State, name: str, x: Tensor) -> Tensor:
     """A network's outputs [M, B, K] at inputs [M, B, D]."""
-    net, params = nets[name], nets[name].params(weights[name])
-    return layout.narrow(params, q_nets.HEAD, q_nets.layers(net, params, x)[-1])
+    return q_nets.outputs(nets[name], nets[name].params(weights[name]), x)
 
 
 def as_numbers(action: Tensor, spec: ActionSpec) -> Tensor:
@@ -64,10 +64,10 @@ def as_numbers(action: Tensor, spec: ActionSpec) -> Tensor:
     return torch.cat([functional.one_hot(part, size) for part, size in zip(action.long().unbind(-1), spec.sizes, strict=True)], -1).float()
 
 
-def prediction_error(nets: Mapping[str, Net], weights: State, obs: Tensor) -> Tensor:
-    """RND's error 1/2 |f^(s) - f(s)|^2 [M, B] at observations [M, B, D] (arXiv:1810.12894)."""
-    wrong = outputs(nets, weights, "predictor", obs) - outputs(nets, weights, "target", obs).detach()
-    return 0.5 * wrong.square().sum(-1)
+def prediction_error(nets: Mapping[str, Net], weights: State, obs: Tensor) -> tuple[Tensor, Tensor]:
+    """RND's error 1/2 |f^(s) - f(s)|^2 [M, B] at observations [M, B, D] (arXiv:1810.12894), and f(s) itself [M, B, K]."""
+    target = outputs(nets, weights, "target", obs)
+    return 0.5 * (outputs(nets, weights, "predictor", obs) - target).square().sum(-1), target
 
 
 def forward_error(nets: Mapping[str, Net], weights: State, obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
@@ -105,11 +105,8 @@ def learn(
 ) -> dict[str, Tensor]:
     """`steps` Adam steps of some networks on random rows of a rollout. seed is [M, 1, 1]."""
     state = dict(state)
-    size = min(BATCH, rows)
     rate = torch.full((len(seed), 1), learning_rate, device=seed.device)
-    # Drawn at once for all steps: a hash is fifty small operations, however much it is of.
-    step, place = torch.arange(steps, device=seed.device).view(-1, 1), torch.arange(size, device=seed.device)
-    for index in (rng.bits(seed.view(-1, 1, 1), rng.UPDATE, iteration, stream, step, place) % rows).unbind(1):  # [M, size]
+    for index in _draw_rows(rows, steps, seed, iteration, stream).unbind(1):
         with torch.enable_grad():
             weights = {name: state[name].detach().requires_grad_() for name in names}
             total = loss({**state, **weights}, index)
@@ -120,6 +117,60 @@ def learn(
             flat, moments = optim.step(rule, weights[name].detach(), grad, moments, rate, active)
             state |= {name: flat} | {f"{name}.{part}": each for part, each in moments._asdict().items()}
     return state
+
+
+def learn_targets(
+    nets: Mapping[str, Net],
+    state: State,
+    name: str,
+    inputs: Tensor,
+    targets: Tensor,
+    steps: int,
+    learning_rate: float,
+    seed: Tensor,
+    iteration: int | Tensor,
+    stream: int,
+    active: Tensor | None,
+) -> dict[str, Tensor]:
+    """`learn` of one network that is to give targets [M, R, K] at inputs [M, R, D], by half its squared error, without a graph."""
+    net, flat = nets[name], state[name].clone()
+    moments = OptimizerState(*(state[f"{name}.{part}"].clone() for part in OptimizerState._fields))
+    rule = Optimizer("adam", 1e-8, 0.0, 0.0, 0.99, net.layout)
+    indices = _draw_rows(inputs.shape[1], steps, seed, iteration, stream)
+    if net.written_out and not flat.is_cuda:
+        going = [True] * len(flat) if active is None else active.flatten().tolist()
+        for member in (index for index, goes in enumerate(going) if goes):
+            own = [each[member : member + 1] for each in (flat, *moments)]
+            _learn_in_rounds(net, rule, own, inputs[member], targets[member], indices[member], learning_rate)
+    else:
+        rate = torch.full_like(flat[:, :1], learning_rate)
+        for index in indices.unbind(1):
+            out, back = q_net_backward.forward_and_back(net, flat, take(inputs, index))
+            grad = back.weights((out - take(targets, index)) / index.shape[1])
+            flat, moments = optim.step(rule, flat, grad, moments, rate, active)
+    return {**state, name: flat} | {f"{name}.{part}": each for part, each in moments._asdict().items()}
+
+
+def _learn_in_rounds(
+    net: Net, rule: Optimizer, own: list[Tensor], inputs: Tensor, targets: Tensor, indices: Tensor, learning_rate: float
+) -> None:
+    """Edit one member's weights, moments and step count [1, ...] by a gradient step for each of its rows of indices [U, B]."""
+    flat, mean, square, count = own
+    steps, size = indices.shape
+    rounds = net.rounds(size, steps, rests=True)
+    rounds.begin(flat, mean, square, inputs.index_select(0, indices.flatten()).unsqueeze(0))
+    wanted = targets.index_select(0, indices.flatten()).view(steps, size, -1).unbind(0)
+    descend = optim.adam_again(rule, count, learning_rate)
+    for number in range(steps):
+        rounds.by_weights(number, (rounds.forward(number) - wanted[number]).div_(size))
+        descend(*rounds.moving)
+    rounds.end(flat, mean, square)
+
+
+def _draw_rows(rows: int, steps: int, seed: Tensor, iteration: int | Tensor, stream: int) -> Tensor:
+    """The rows [M, U, B] of every gradient step. Drawn at once for all: a hash is fifty small operations, however much it is of."""
+    step, place = torch.arange(steps, device=seed.device).view(-1, 1), torch.arange(min(BATCH, rows), device=seed.device)
+    return rng.bits(seed.view(-1, 1, 1), rng.UPDATE, iteration, stream, step, place) % rows
 
 
 def steps_for(rows: int) -> int:

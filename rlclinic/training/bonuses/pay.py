@@ -7,16 +7,15 @@ in each environment for itself: an average over environments would mix those tha
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from rlclinic.actions import Change
 from rlclinic.config import BonusConfig
-from rlclinic.errors import ConfigError
-from rlclinic.training.bonuses import counts, curiosity
+from rlclinic.training.bonuses import counts, curiosity, sight
 from rlclinic.training.bonuses.counts import Cells
+from rlclinic.training.bonuses.sight import Sight, Steps
 from rlclinic.training.envs.base import ActionSpec, VecEnv
 from rlclinic.training.maths import normalize, returns
 from rlclinic.training.maths.normalize import Moments
@@ -33,31 +32,6 @@ COLUMNS = tuple(f"train/bonus/{name}" for name in ("return", "share", "half_life
 State = Mapping[str, Tensor]
 
 
-class Steps(Protocol):
-    """Steps of a rollout or of a cycle with a replay, [M, T, N, ...]."""
-
-    @property
-    def obs(self) -> Tensor: ...
-    @property
-    def next_obs(self) -> Tensor: ...
-    @property
-    def following(self) -> Tensor: ...
-    @property
-    def action(self) -> Tensor: ...
-    @property
-    def reward(self) -> Tensor: ...
-    @property
-    def terminated(self) -> Tensor: ...
-    @property
-    def truncated(self) -> Tensor: ...
-    @property
-    def valid(self) -> Tensor | None: ...
-    @property
-    def success(self) -> Tensor | None: ...
-    @property
-    def over(self) -> Tensor: ...
-
-
 @dataclass(frozen=True)
 class Bonus:
     """What stays the same all run: the settings, how states are told apart, the networks' shapes."""
@@ -66,10 +40,10 @@ class Bonus:
     own_head: bool
     table_values: bool
     """Whether the values of its own head are a table over the cells that are counted, instead of a network's."""
+    sight: Sight
     cells: Cells
     nets: Mapping[str, Net]
     action: ActionSpec
-    obs_size: int
     n_envs: int
 
     @property
@@ -94,25 +68,19 @@ class Paid(NamedTuple):
 
 
 def plan(config: BonusConfig, env: VecEnv, *, on_policy: bool, table_values: bool = True) -> Bonus:
-    """The bonus of a config in an environment; ConfigError for observations that are images.
+    """The bonus of a config in an environment.
 
     table_values: false for runs that were begun when counts had a network for their own head (config.corrections).
     """
-    if env.picture is not None or len(env.obs_shape) != 1:
-        raise ConfigError(
-            f"bonus.kind={config.kind} tells vectors apart, but observations have the shape {tuple(env.obs_shape)}.\n"
-            "  Every image would be new.\n  Try: ",
-            Change("bonus", None),
-            ", or a wrapper that gives a vector",
-        )
     own_head = on_policy and config.value_head != "shared"
     # What is counted is valued by the same cells: a network would cost more than all the counting, and see no more than they tell apart.
     table_values = table_values and own_head and config.kind in ("count", "episodic_count")
-    nets = curiosity.build(config.kind, env.obs_shape[0], env.action)
+    seen = sight.find_sight(env)
+    nets = curiosity.build(config.kind, seen.size, env.action)
     if own_head and not table_values:
-        nets |= {"critic": curiosity.build_critic(env.obs_shape[0])}
-    cells = counts.cells_of(env, config.cells, config.buckets)
-    return Bonus(config, own_head, table_values, cells, nets, env.action, env.obs_shape[0], env.n_envs)
+        nets |= {"critic": curiosity.build_critic(seen.size)}
+    cells = counts.cells_of(env, seen, config.cells, config.buckets)
+    return Bonus(config, own_head, table_values, seen, cells, nets, env.action, env.n_envs)
 
 
 def fresh(bonus: Bonus, seeds: list[int], device: torch.device) -> dict[str, Tensor]:
@@ -131,7 +99,7 @@ def fresh(bonus: Bonus, seeds: list[int], device: torch.device) -> dict[str, Ten
         state["average_value"] = torch.full((members, 1), torch.nan, device=device)
     if bonus.nets:
         state |= curiosity.fresh(bonus.nets, seeds, device)
-        state |= _name("obs_stats", normalize.moments(members, bonus.obs_size, device))
+        state |= _name("obs_stats", normalize.moments(members, bonus.sight.size, device))
     if bonus.config.kind in ("rnd", "noveld", "icm"):
         state |= _name("scale", normalize.moments(members, 1, device))
         state["carry"] = torch.zeros(members, bonus.n_envs, device=device)
@@ -155,7 +123,7 @@ def pay(
     bonus: Bonus, state: State, steps: Steps, seed: Tensor, iteration: int | Tensor, active: Tensor | None
 ) -> tuple[Paid, dict[str, Tensor], dict[str, Tensor]]:
     """What steps are paid, what is known after them, and readings [M] by column; seed is [M, 1, 1], active [M, 1] says who learns."""
-    config, state = bonus.config, dict(state)
+    config, state, steps = bonus.config, dict(state), bonus.sight.look(steps)
     valid = steps.valid
     cell = bonus.cells.number(steps.next_obs, bonus.cells.buckets)
     visits, state["counts"] = counts.count(state["counts"], cell, valid)
@@ -185,7 +153,8 @@ def _show(bonus: Bonus, state: dict[str, Tensor], steps: Steps, active: Tensor) 
     weight = None if steps.valid is None else steps.valid.flatten(1)
     stats = normalize.include(_moments(state, "obs_stats"), steps.next_obs.flatten(1, 2), active, weight)
     state |= _name("obs_stats", stats)
-    return {name: normalize.observations(stats, getattr(steps, name).flatten(1, 2), CLIP) for name in ("obs", "next_obs", "following")}
+    seen = {"obs": steps.obs, "next_obs": steps.next_obs, "last": steps.following[:, -1:]}
+    return {name: normalize.observations(stats, obs.flatten(1, 2), CLIP) for name, obs in seen.items()}
 
 
 def _measure(
@@ -209,7 +178,7 @@ def _measure(
     if kind == "episodic_count":
         return in_episode.clamp(min=1.0).rsqrt(), state
     rows = visits[0].numel()
-    learning = (rows, curiosity.steps_for(rows), bonus.config.learning_rate, seed, iteration, 0, active)
+    learning = (curiosity.steps_for(rows), bonus.config.learning_rate, seed, iteration, 0, active)
     if kind == "icm":
         action = curiosity.as_numbers(steps.action, bonus.action).flatten(1, 2)
         error = curiosity.forward_error(nets, state, shown["obs"], action, shown["next_obs"])
@@ -220,20 +189,15 @@ def _measure(
             inverse = curiosity.inverse_loss(nets, weights, now, did, then, bonus.action)
             return (1 - curiosity.INVERSE_SHARE) * forward + curiosity.INVERSE_SHARE * inverse
 
-        names: tuple[str, ...] = ("features", "inverse", "forward")
-    else:
-        error = curiosity.prediction_error(nets, state, shown["next_obs"])
-
-        def loss(weights: State, index: Tensor) -> Tensor:
-            return curiosity.prediction_error(nets, weights, curiosity.take(shown["next_obs"], index)).mean(-1, keepdim=True)
-
-        names = ("predictor",)
+        novelty, state = _scale(bonus, state, error.view_as(visits), active)
+        return novelty, curiosity.learn(nets, state, ("features", "inverse", "forward"), loss, rows, *learning)
+    error, target = curiosity.prediction_error(nets, state, shown["next_obs"])
     novelty = error.view_as(visits)
     if kind == "noveld":
-        before = curiosity.prediction_error(nets, state, shown["obs"]).view_as(visits)
+        before = curiosity.prediction_error(nets, state, shown["obs"])[0].view_as(visits)
         novelty = (novelty - NOVELD_SHARE * before).clamp(min=0.0) * (in_episode == 1)
     novelty, state = _scale(bonus, state, novelty, active)
-    return novelty, curiosity.learn(nets, state, names, loss, *learning)
+    return novelty, curiosity.learn_targets(nets, state, "predictor", shown["next_obs"], target, *learning)
 
 
 def _scale(bonus: Bonus, state: dict[str, Tensor], novelty: Tensor, active: Tensor | None) -> tuple[Tensor, dict[str, Tensor]]:
@@ -268,32 +232,32 @@ def _estimate_advantages(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Advantages [M, T, N] of the bonus by its own values, which then learn its returns; `cell` is where each step led to."""
     episodic = bonus.config.episodic
-    never = torch.zeros_like(steps.terminated)
-    terminated, truncated = (steps.terminated, steps.truncated) if episodic else (never, never)
     gamma, gae_lambda = torch.full_like(state["found"], bonus.config.gamma), torch.full_like(state["found"], GAE_LAMBDA)
-    # Beyond an end, what is new goes on in the next episode: its first observation has the value.
-    after = "next_obs" if episodic else "following"
+
+    def estimate(value: Tensor, next_value: Tensor) -> tuple[Tensor, Tensor]:
+        if episodic:
+            return returns.gae(novelty, value, next_value, steps.terminated, steps.truncated, gamma, gae_lambda)
+        return returns.gae_without_ends(novelty, value, next_value, gamma, gae_lambda)
+
+    # Beyond an end, what is new goes on in the next episode: its first observation has the value. It is what the next step acted on:
+    # only those after the last step are not among them yet.
     if bonus.table_values:
         buckets, (table, average) = bonus.cells.buckets, (state["values"], state["average_value"])
         at = _acted_on(bonus, steps, cell)
-        # What follows a step is what the next one acted on: only the last are not among those yet.
         led_to = cell if episodic else torch.cat([at[:, 1:], bonus.cells.number(steps.following[:, -1:], buckets)], 1)
         value, next_value = counts.value(table, average, at), counts.value(table, average, led_to)
-        advantage, target = returns.gae(novelty, value, next_value, terminated, truncated, gamma, gae_lambda)
+        advantage, target = estimate(value, next_value)
         state["values"], state["average_value"] = counts.learn_values(table, average, at, target, steps.valid, active)
         return advantage, state
     value = curiosity.outputs(bonus.nets, state, "critic", shown["obs"]).view_as(novelty)
-    next_value = curiosity.outputs(bonus.nets, state, "critic", shown[after]).view_as(novelty)
-    advantage, target = returns.gae(novelty, value, next_value, terminated, truncated, gamma, gae_lambda)
-    wanted = target.flatten(1)
-
-    def loss(weights: State, index: Tensor) -> Tensor:
-        value = curiosity.outputs(bonus.nets, weights, "critic", curiosity.take(shown["obs"], index)).squeeze(-1)
-        return 0.5 * (value - wanted.gather(1, index)).square().mean(-1, keepdim=True)
-
-    rows = wanted.shape[1]
-    args = (rows, 4 * curiosity.steps_for(rows), bonus.config.learning_rate, seed, iteration, 1, active)
-    return advantage, curiosity.learn(bonus.nets, state, ("critic",), loss, *args)
+    if episodic:
+        next_value = curiosity.outputs(bonus.nets, state, "critic", shown["next_obs"]).view_as(novelty)
+    else:
+        last = curiosity.outputs(bonus.nets, state, "critic", shown["last"]).view_as(novelty[:, -1:])
+        next_value = torch.cat([value[:, 1:], last], 1)
+    advantage, target = estimate(value, next_value)
+    learning = (4 * curiosity.steps_for(novelty[0].numel()), bonus.config.learning_rate, seed, iteration, 1, active)
+    return advantage, curiosity.learn_targets(bonus.nets, state, "critic", shown["obs"], target.flatten(1).unsqueeze(-1), *learning)
 
 
 def _acted_on(bonus: Bonus, steps: Steps, cell: Tensor) -> Tensor:

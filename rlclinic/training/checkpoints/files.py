@@ -28,7 +28,7 @@ from rlclinic import plain_files
 from rlclinic.actions import Action
 from rlclinic.errors import CheckpointCorrupt
 from rlclinic.runs import disk, lease
-from rlclinic.training.checkpoints import replay_files
+from rlclinic.training.checkpoints import replay_files, tables
 from rlclinic.training.checkpoints.replay_files import LARGEST_MANIFEST, Remembered
 
 FILES: Final = ("policy.safetensors", "optimizer.safetensors", "loop.safetensors", "state.json")
@@ -101,7 +101,7 @@ def _fill(folder: Path, checkpoint: Checkpoint, sync: bool) -> None:
     contents = {
         "policy.safetensors": save_tensors(_contiguous(checkpoint.policy)),
         "optimizer.safetensors": save_tensors(_contiguous(checkpoint.optimizer)),
-        "loop.safetensors": save_tensors(_contiguous(checkpoint.loop)),
+        "loop.safetensors": save_tensors(_contiguous(tables.pack(checkpoint.loop))),
         "state.json": json.dumps(checkpoint.state, indent=1).encode(),
     }
     manifest = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
@@ -133,7 +133,8 @@ def read(path: Path, *, replay: bool = False) -> Checkpoint:
             raise CheckpointCorrupt(*_describe_damage(path, f"{name} is not what was written (its checksum differs)"))
     try:
         policy, optimizer, loop = (load_tensors(contents[name]) for name in FILES[:3])
-        return Checkpoint(policy, optimizer, loop, json.loads(contents["state.json"]), replay_files.read(path) if replay else None)
+        counters, remembered = json.loads(contents["state.json"]), replay_files.read(path) if replay else None
+        return Checkpoint(policy, optimizer, tables.unpack(loop), counters, remembered)
     except (SafetensorError, ValueError, RecursionError) as error:
         raise CheckpointCorrupt(*_describe_damage(path, str(error))) from error
 

@@ -12,12 +12,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rlclinic.actions import Change
 from rlclinic.config import CostConfig
-from rlclinic.errors import ConfigError
 from rlclinic.training.algos.hyperparameters import Hyperparameters
-from rlclinic.training.bonuses import curiosity
-from rlclinic.training.bonuses.pay import Steps
+from rlclinic.training.bonuses import curiosity, sight
+from rlclinic.training.bonuses.sight import Sight, Steps
 from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.maths import normalize, returns
 from rlclinic.training.maths.normalize import Moments
@@ -36,8 +34,8 @@ class Constraint:
     """What stays the same all run."""
 
     config: CostConfig
+    sight: Sight
     nets: Mapping[str, Net]
-    obs_size: int
     n_envs: int
 
 
@@ -54,21 +52,15 @@ class Weighed(NamedTuple):
 
 
 def plan(config: CostConfig, env: VecEnv) -> Constraint:
-    """The limit of a config in an environment; ConfigError where observations are images."""
-    if env.picture is not None or len(env.obs_shape) != 1:
-        raise ConfigError(
-            f"cost.limit={config.limit:g}, but observations have the shape {tuple(env.obs_shape)}.\n"
-            "  The costs' own critic sees vectors.\n  Try: ",
-            Change("cost", None),
-            ", or a wrapper that gives a vector",
-        )
-    return Constraint(config, {"critic": curiosity.build_critic(env.obs_shape[0])}, env.obs_shape[0], env.n_envs)
+    """The limit of a config in an environment."""
+    seen = sight.find_sight(env)
+    return Constraint(config, seen, {"critic": curiosity.build_critic(seen.size)}, env.n_envs)
 
 
 def fresh(constraint: Constraint, seeds: list[int], device: torch.device) -> dict[str, Tensor]:
     """Nothing learned yet."""
     members = len(seeds)
-    stats = normalize.moments(members, constraint.obs_size, device)
+    stats = normalize.moments(members, constraint.sight.size, device)
     return curiosity.fresh(constraint.nets, seeds, device) | {
         "multiplier": torch.full((members, 1), constraint.config.multiplier, device=device),
         "episode": torch.zeros(members, constraint.n_envs, device=device),
@@ -108,7 +100,7 @@ def weigh(
     active: Tensor | None,
 ) -> tuple[Weighed, dict[str, Tensor], dict[str, Tensor]]:
     """What a rollout's costs [M, T, N] are worth, what is known after it, and readings [M] by column; active [M, 1] says who learns."""
-    state = dict(state)
+    state, steps = dict(state), constraint.sight.look(steps)
     valid = steps.valid
     cost = cost if valid is None else cost * valid
     learning = torch.ones_like(state["multiplier"], dtype=torch.bool) if active is None else active
@@ -127,14 +119,8 @@ def weigh(
     trace = torch.ones_like(hp.gamma) if gae_lambda is None else gae_lambda
     advantage, target = returns.gae(cost, value, next_value, steps.terminated, steps.truncated, hp.gamma, trace)
     wanted = target.flatten(1)
-
-    def loss(weights: State, index: Tensor) -> Tensor:
-        value = curiosity.outputs(constraint.nets, weights, "critic", curiosity.take(shown, index)).squeeze(-1)
-        return 0.5 * (value - wanted.gather(1, index)).square().mean(-1, keepdim=True)
-
-    rows = wanted.shape[1]
-    settings = (rows, 4 * curiosity.steps_for(rows), LEARNING_RATE, seed, iteration, 2, active)
-    state = curiosity.learn(constraint.nets, state, ("critic",), loss, *settings)
+    settings = (4 * curiosity.steps_for(wanted.shape[1]), LEARNING_RATE, seed, iteration, 2, active)
+    state = curiosity.learn_targets(constraint.nets, state, "critic", shown, wanted.unsqueeze(-1), *settings)
     spread = wanted.var(1)
     readings = {
         "train/cost/return": state["last"].squeeze(1),

@@ -266,7 +266,8 @@ def check_fit(data: Dataset, env: VecEnv, env_id: str) -> None:
     space, action = data.observation_space, data.action_space
     seen = (space.n,) if space.kind == "discrete" else tuple(np.asarray(data.observations).shape[1:])
     there = f"the data ({data.source or data.env_id or 'recorded'})"
-    if seen != tuple(env.obs_shape):
+    # An environment that flattens its observations does so row by row, as data lies in memory.
+    if seen != tuple(env.obs_shape) and (env.picture is not None or (int(np.prod(seen)),) != tuple(env.obs_shape)):
         raise ConfigError(
             f"{there} has observations of shape {seen}, and {env_id} gives {tuple(env.obs_shape)}.\n"
             "  What is learned from one could not act in the other.\n"
@@ -275,7 +276,10 @@ def check_fit(data: Dataset, env: VecEnv, env_id: str) -> None:
         )
     kind, size = env.action.kind, env.action.sizes[0]
     recorded = action.n if action.kind == "discrete" else int(np.prod(np.asarray(data.actions).shape[1:]))
-    if kind != action.kind or recorded != size:
+    # Where nobody says how many choices there are, those that nobody took are not known of; nor that whole numbers in a column of floating
+    # ones are choices.
+    fits = kind == action.kind and (recorded == size or (action.guessed and recorded < size))
+    if not fits and not (kind == "discrete" and action.kind == "box" and action.low is None and are_choices(data.actions, size)):
         what = f"{size} choices" if kind == "discrete" else f"{size} numbers"
         raise ConfigError(
             f"{there} has actions that are {action}, and {env_id} takes {what}.\n"
@@ -283,10 +287,24 @@ def check_fit(data: Dataset, env: VecEnv, env_id: str) -> None:
         )
 
 
+def are_choices(actions: NDArray[Any], n: int) -> bool:
+    """Whether all are whole numbers from 0 to n - 1, one a row, whatever type they are stored as."""
+    if actions.size != len(actions):
+        return False
+    parts = (np.asarray(actions[first : first + CHUNK]) for first in range(0, len(actions), CHUNK))
+    return all(bool(((part >= 0) & (part < n) & (part == np.round(part))).all()) for part in parts)
+
+
 def scale_actions(actions: NDArray[Any], env: VecEnv, env_id: str) -> NDArray[Any]:
     """Choices as they are; vectors from the environment's bounds to -1 and 1."""
     if env.action.low is None or env.action.high is None:
-        return actions.astype(np.int64)
+        if not are_choices(actions, env.action.sizes[0]):
+            raise ConfigError(
+                f"recorded actions go from {actions.min():g} to {actions.max():g}, and {env_id} has the choices 0 to"
+                f" {env.action.sizes[0] - 1}.\n  What is learned from one could not act in the other.\n  Look at the data: ",
+                Action("data check", "DATA"),
+            )
+        return actions.reshape(len(actions)).astype(np.int64)
     low, high = env.action.low, env.action.high
     if not np.isfinite([low, high]).all():
         raise ConfigError(

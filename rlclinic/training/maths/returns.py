@@ -20,6 +20,16 @@ def gae(
     return advantage, advantage + value
 
 
+def gae_without_ends(reward: Tensor, value: Tensor, next_value: Tensor, gamma: Tensor, gae_lambda: Tensor) -> tuple[Tensor, Tensor]:
+    """`gae` where no end of an episode cuts anything, to rounding: sums of 1, 2, 4, … steps ahead, so that no step waits for the next."""
+    advantage = reward + gamma.unsqueeze(-1) * next_value - value
+    decay, ahead = (gamma * gae_lambda).unsqueeze(-1), 1
+    while ahead < reward.shape[1]:
+        advantage = torch.cat([advantage[:, :-ahead] + decay * advantage[:, ahead:], advantage[:, -ahead:]], 1)
+        decay, ahead = decay * decay, 2 * ahead
+    return advantage, advantage + value
+
+
 def rewards_to_go(reward: Tensor, next_value: Tensor | None, terminated: Tensor, truncated: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor]:
     """Discounted sums of what followed each step, and which rows saw their episode's end.
 

@@ -1,6 +1,7 @@
 """Data parallelism: several processes (ranks) train one cohort together (run.data_parallel).
 
 ranks.py        who they are, how they are started, and what they exchange
+shared_memory.py  what ranks of one machine exchange goes through memory that all of them see
 watch.py        where every rank is, by its own word; which one is lost, and which collective hangs
 shares.py       which environments and which rows of a minibatch are a rank's own
 part.py         what every rank does: plays its environments, learns from its share of every minibatch, averages gradients

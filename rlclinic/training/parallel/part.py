@@ -31,6 +31,8 @@ COMMON: Final = ("clock", "resumes", "info")
 """What of an environment's state is a member's, not each env's."""
 ESTIMATED: Final = ("advantage", "returns", "value", "weight")
 """What travels of a rank's estimates."""
+CHECKED_ROWS: Final = 256
+"""Rows of a rollout whose gradient is computed by all ranks and by rank 0 alone: the others wait for it."""
 FAILURE_BYTES: Final = 1024
 """Of an environment's error, what other ranks are told."""
 
@@ -61,6 +63,7 @@ class RankPart:
         plan = assembly.with_engine(assembly.plan_for(self.config, self.env, corrections), engine)
         assert isinstance(plan, Plan)
         self.plan = plan
+        self.ranks.in_order = "ranks_summed_in_order" in corrections
 
     # ── environments ──
 
@@ -276,13 +279,16 @@ class RankPart:
         return [{name: each.cpu() for name, each in one.items()} for one in self.ranks.gather_tensors("testimony", own)]
 
     def _check_gradient(self) -> Tensor:
-        """How far the gradient of a minibatch is off, [M], when it is put together by all ranks: beside what a single process gets.
+        """How far the gradient of some rows is off, [M], when it is put together by all ranks: beside what a single process gets.
 
         Every rank has the whole rollout, so rank 0 can do alone what all do together.
         """
         assert self._last is not None
         found, hp, _ = self._last
-        batch = Batch(*(None if field is None else field[:, : self.plan.batch_rows] for field in found.whole))  # type: ignore[arg-type]
+        rows = min(self.plan.batch_rows, CHECKED_ROWS)
+        # From all over the rollout: its first rows alone are the first steps of every environment.
+        chosen = slice(0, None, self.plan.rollout_size // rows)
+        batch = Batch(*(None if field is None else field[:, chosen][:, :rows] for field in found.whole))  # type: ignore[arg-type]
         if self.plan.scales_minibatches:
             batch = batch._replace(advantage=self.plan.standardize(batch.advantage, batch.weight))
         if self.config.run.shard_optimizer:

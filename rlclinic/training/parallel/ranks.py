@@ -5,15 +5,19 @@ MASTER_PORT). Where these are set already, torchrun or another launcher has star
 
     torchrun --standalone --nproc-per-node 2 -m rlclinic.training runs/RUN
 
-Gradients and rollouts go through gloo on CPUs and nccl on GPUs, one message for each purpose. What rank 0 announces is JSON.
+Gradients and rollouts go through memory that ranks of one machine share, else through gloo on CPUs and nccl on GPUs, one message for each
+purpose. Sums are taken in the order of ranks by both of the first two, so where ranks run changes no bit. What rank 0 announces is JSON.
 """
 
 import json
 import math
 import os
 import socket
+import stat
+import struct
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -26,6 +30,7 @@ from torch import distributed as dist
 
 from rlclinic.actions import Change
 from rlclinic.errors import ConfigError
+from rlclinic.training.parallel import shared_memory, watch
 from rlclinic.training.parallel.watch import OBITUARY_SECONDS, START_SECONDS, Heart, Pulse, RankLost
 
 FOLLOWER: Final = "rlclinic.training.parallel"
@@ -35,6 +40,12 @@ FOREVER: Final = timedelta(days=30)
 """Collectives have no time limit of their own: a rank that computes for long is waited for, and what hangs the watch ends."""
 ANNOUNCED: Final = 4096
 """Bytes of an announcement that go in one message."""
+SLOWER_SECONDS: Final = 2
+"""The watch comes before the kernel: it can say who is missing."""
+GET_ADDRESS: Final = 0x8915
+"""SIOCGIFADDR: the address of a network interface."""
+MISUNDERSTOOD_SECONDS: Final = 30.0
+"""How long ranks that mean different messages wait for the watch to say so."""
 ALIGNED: Final = 8
 Tensors = dict[str, Tensor]
 Shapes = list[tuple[str, list[int], str]]
@@ -56,12 +67,34 @@ class Ranks:
         self.waited = 0.0
         """Seconds in collectives so far."""
         self.broken = False
+        self.in_order = True
+        """Whether sums are taken in the order of ranks; else in that of gloo's ring, as runs were begun before (config.corrections)."""
+        self.memory: shared_memory.SharedMemory | None = None
         self._meet(store)
+        before = set(_open_files())
         try:
             backend = "nccl" if device.type == "cuda" else "gloo"
             dist.init_process_group(backend, store=_torch.PrefixStore("group", store), rank=rank, world_size=world, timeout=FOREVER)
         except Exception as error:
             raise self._explain("join", error) from error
+        if device.type == "cpu":
+            with self._collective("shared memory"):
+                self._share(shared_memory.FIRST_BYTES)
+            if self.memory is None:
+                self.heart.links = _watch_connections(before)
+
+    def _share(self, slot_bytes: int) -> None:
+        """Memory that all ranks see, with slots of so many bytes; none where they do not share a machine."""
+
+        def broadcast(numbers: Tensor) -> Tensor:
+            dist.broadcast(numbers, 0)
+            return numbers
+
+        def lowest(numbers: Tensor) -> Tensor:
+            dist.all_reduce(numbers, dist.ReduceOp.MIN)
+            return numbers
+
+        self.memory = shared_memory.open_together(self.rank, self.world, slot_bytes, broadcast, lowest)
 
     def _meet(self, store: Any) -> None:
         """Wait until all ranks have started. One that dies on its way would be waited for without end."""
@@ -102,22 +135,70 @@ class Ranks:
     def sum(self, name: str, buffer: Tensor) -> Tensor:
         """The sum over ranks of a buffer, in place."""
         with self._collective(name):
-            dist.all_reduce(buffer)
+            if not self._orders:
+                dist.all_reduce(buffer)
+            elif (every := self._show(name, buffer)) is not None:
+                _add(every, buffer)
+            else:
+                size = -(-buffer.numel() // self.world)
+                shares = torch.nn.functional.pad(buffer.view(-1), (0, size * self.world - buffer.numel())).view(self.world, size)
+                own = self._scatter_sum(shares, torch.empty_like(shares[0]))
+                _gather(shares.view(-1), own)
+                buffer.view(-1).copy_(shares.view(-1)[: buffer.numel()])
         return buffer
 
     def scatter_sum(self, name: str, buffer: Tensor) -> Tensor:
         """Of the sum over ranks of a buffer [world, ...], this rank's own part."""
         own = torch.empty_like(buffer[0])
         with self._collective(name):
-            _scatter(own.view(-1), buffer.view(-1))
+            if not self._orders:
+                _scatter(own.view(-1), buffer.view(-1))
+            elif (every := self._show(name, buffer)) is not None:
+                _add(every[:, self.rank], own)
+            else:
+                self._scatter_sum(buffer, own)
         return own
 
     def gather(self, name: str, own: Tensor) -> Tensor:
         """A tensor of every rank, [world, ...]."""
-        every = own.new_empty((self.world, *own.shape))
         with self._collective(name):
+            if (shown := self._show(name, own)) is not None:
+                return shown.clone()
+            every = own.new_empty((self.world, *own.shape))
             _gather(every.view(-1), own.contiguous().view(-1))
         return every
+
+    @property
+    def _orders(self) -> bool:
+        return self.in_order and self.device.type == "cpu"
+
+    def _scatter_sum(self, buffer: Tensor, own: Tensor) -> Tensor:
+        """`scatter_sum` through the network, in the order of ranks."""
+        every = torch.empty_like(buffer)
+        _torch.all_to_all_single(every.view(-1), buffer.contiguous().view(-1))
+        return _add(every, own)
+
+    def _show(self, name: str, own: Tensor) -> Tensor | None:
+        """A tensor of every rank, [world, ...], in the memory that they share, until the next message; None where they share none."""
+        if self.memory is None:
+            return None
+        if own.nbytes > self.memory.slot_bytes:
+            self._agree(name, own.nbytes)
+            self._share(max(own.nbytes, 2 * self.memory.slot_bytes))
+            if self.memory is None:
+                return None
+        self.memory.write(self.rank, own)
+        self._agree(name, own.nbytes)
+        return self.memory.read(own)
+
+    def _agree(self, name: str, size: int) -> None:
+        """Wait for all ranks; if they mean different messages, until the watch names them, as with any collective that hangs."""
+        meant = zlib.crc32(f"{self.pulse.sequence} {name} {size}".encode())
+        bounds = torch.tensor([meant, -meant])
+        dist.all_reduce(bounds, dist.ReduceOp.MAX)
+        if bounds.tolist() != [meant, -meant]:
+            self.heart.known.wait(MISUNDERSTOOD_SECONDS)
+            raise RuntimeError(f"ranks mean different messages: here it is {name} with {size} bytes")
 
     def gather_tensors(self, name: str, own: Tensors) -> list[Tensors]:
         """Tensors of every rank by name, in one message; they have the same shapes everywhere."""
@@ -173,6 +254,8 @@ class Ranks:
                 process.wait()
         if dist.is_initialized():
             dist.destroy_process_group()
+        while self.heart.links:
+            self.heart.links.pop().close()
 
 
 # ── starting ──
@@ -219,6 +302,8 @@ def begin(world: int, device: torch.device) -> Ranks:
 def join(device: torch.device | None = None) -> Ranks:
     """A rank that somebody else has started."""
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if "GLOO_SOCKET_IFNAME" not in os.environ and (interface := find_interface(os.environ["MASTER_ADDR"])) is not None:
+        os.environ["GLOO_SOCKET_IFNAME"] = interface
     store, _, _ = next(_torch.rendezvous("env://", rank, world, timeout=JOIN))
     kind = device or torch.device("cuda" if os.environ.get("RLCLINIC_RANK_DEVICE") == "cuda" else "cpu")
     return Ranks(store, rank, world, device_of(int(os.environ.get("LOCAL_RANK", rank)), kind))
@@ -261,6 +346,59 @@ def device_of(local_rank: int, device: torch.device) -> torch.device:
     return torch.device("cuda", local_rank)
 
 
+def find_interface(master: str) -> str | None:
+    """The network interface towards rank 0's machine; gloo would take whatever this machine's name stands for, often its loopback."""
+    try:
+        import fcntl
+
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((master, 9))  # sends nothing
+            own = socket.inet_aton(probe.getsockname()[0])
+            for _, name in socket.if_nameindex():
+                with suppress(OSError):  # it has no address
+                    if fcntl.ioctl(probe.fileno(), GET_ADDRESS, struct.pack("256s", name.encode()))[20:24] == own:
+                        return name
+    except (ImportError, OSError):
+        pass
+    return None
+
+
+def _open_files() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 - numbers, not paths
+    except OSError:
+        return []
+
+
+def _watch_connections(before: set[int]) -> list[socket.socket]:
+    """The connections to other machines that this process has made since then; the kernel ends those of which nothing is heard.
+
+    Nobody tells a machine that its link was cut or that another one lost its power: it would wait for the rest of its life.
+    """
+    found = []
+    for number in set(_open_files()) - before:
+        with suppress(OSError):
+            if not stat.S_ISSOCK(os.fstat(number).st_mode):
+                continue
+            link = socket.socket(fileno=os.dup(number))
+            try:
+                link.getpeername()
+                silent = round(watch.LOST_SECONDS) + SLOWER_SECONDS
+                for level, option, value in (
+                    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+                    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, max(silent // 4, 1)),
+                    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(silent // 4, 1)),
+                    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+                    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * silent),
+                ):
+                    link.setsockopt(level, option, value)
+            except (OSError, AttributeError):
+                link.close()  # it listens, or is not to a machine
+            else:
+                found.append(link)
+    return found
+
+
 def _stay_local() -> None:
     """Ranks of one machine talk over its loopback, where nobody listens."""
     with suppress(OSError):
@@ -301,6 +439,14 @@ def unpack(shapes: Shapes, buffer: Tensor) -> Tensors:
 def _padded(shape: list[int], kind: str) -> int:
     size = math.prod(shape) * int(getattr(torch, kind).itemsize)
     return size + -size % ALIGNED
+
+
+def _add(every: Tensor, total: Tensor) -> Tensor:
+    """The sum of the parts of all ranks [world, ...], in their order."""
+    torch.add(every[0], every[1], out=total)
+    for part in every[2:]:
+        total += part
+    return total
 
 
 def _as_tensor(text: bytes, device: torch.device) -> Tensor:

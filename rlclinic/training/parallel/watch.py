@@ -8,6 +8,7 @@ or collectives that can never meet within seconds. Rank 0 is then inside of a co
 import json
 import os
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -91,6 +92,8 @@ class Heart(threading.Thread):
         self._store, self._rank, self._world, self._pulse, self._children = store, rank, world, pulse, list(children)
         self._over = threading.Event()
         self._heard: dict[int, tuple[Beat, float]] = {}
+        self.links: list[socket.socket] = []
+        """Connections to ranks on other machines, which cannot be killed from here."""
         self.reason: str | None = None
         """Why the ranks cannot go on, once that is known."""
         self.known = threading.Event()
@@ -191,6 +194,9 @@ class Heart(threading.Thread):
         for process in self._children:
             with suppress(ProcessLookupError, PermissionError):
                 process.kill()  # ends the collective that rank 0 is in
+        for link in self.links:
+            with suppress(OSError):
+                link.shutdown(socket.SHUT_RDWR)  # so does this
 
 
 def _meets(beat: Beat, own: Beat) -> bool:

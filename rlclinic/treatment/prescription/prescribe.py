@@ -26,6 +26,8 @@ LIKELY_TOO: Final = 0.15
 """From here on a second cause is treated together with the first."""
 UNKNOWN: Final = 0.3
 """Where something else is likelier, what is tried without a cause must be at least this likely."""
+MUCH_MEMORY: Final = 0.6
+"""Share of the next change that the observation before explains, from which on stacked frames show what is hidden."""
 STOPPED: Final = "BUD102"
 """The rule that says that a run was stopped before its budget was used."""
 _PLACES: Final = (0.7, 0.5, 0.35, 0.25, 0.2, 0.15)
@@ -41,6 +43,10 @@ _SIGNS: Final = frozenset({"env.reward_scale", "env.train_reward_scale"})
 """What turns a reward around."""
 _FREE_OF_RISK: Final = frozenset({"env.normalize_reward", "env.normalize_obs"})
 """Settings that a run's own numbers ask for where nothing is wrong: they change the scale of what is learned from, and nothing else."""
+_UNDOES: Final = frozenset(
+    {"env.normalize_reward", "env.normalize_obs", "env.train_reward_shift", "env.max_episode_steps", "env.wrappers"} | _SIGNS
+)
+"""Settings that take a fault of an environment away; others only train in spite of it, and cost something."""
 _PRIORITIES: Final[tuple[Priority, ...]] = ("critical", "high", "medium", "low")
 
 
@@ -305,6 +311,12 @@ def _hold_back(each: Candidate, diagnosis: Diagnosis, chart: Chart) -> str | Non
         return (
             "another cause is likelier than a wrong sign, and turning a right one around undoes what is learned: prove it before it is used"
         )
+    row = causes.known().get(each.cause.id)
+    copes = row is not None and row.kind == "fault of environment" and not each.changes.keys() & _UNDOES
+    # That the past shows what is hidden was measured, or could not be: stacked frames are what that asks for.
+    shown = each.changes.keys() == {"env.frame_stack"} and not chart.sentinel("obs_memory") < MUCH_MEMORY
+    if copes and not shown and _most_learn(chart):
+        return "it takes nothing of the fault away, and the runs learn without it: prove it before it is used"
     rules = {finding.rule: finding for finding in diagnosis.findings}
     proofs = [proof for rule in each.cause.rules if rule in rules for proof in rules[rule].evidence]
     vague = each.cause.kind == "symptom" or each.cause.id == causes.UNKNOWN

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmarks.lint import fifth, fourth, mutants, own, second, sixth, third
+from benchmarks.lint import fifth, fourth, mutants, own, second, seventh, sixth, third
 from benchmarks.lint.__main__ import alarms, check, is_found
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import lint_code
@@ -16,7 +16,7 @@ from rlclinic.errors import UsageError
 
 def test_there_are_scripts_of_six_styles_and_enough_faults_in_both_halves() -> None:
     assert len(mutants.clean()) >= 40
-    sets = (second.STYLES, third.STYLES, fourth.STYLES, fifth.STYLES, sixth.STYLES, sixth.CLEAN, own.STYLES)
+    sets = (second.STYLES, third.STYLES, fourth.STYLES, fifth.STYLES, sixth.STYLES, sixth.CLEAN, seventh.STYLES, seventh.CLEAN, own.STYLES)
     styles = {*mutants.DEVELOPMENT, *mutants.HELD_OUT, *(style for one in sets for style in one)}
     assert {script.partition("/")[0] for script in mutants.clean()} == styles
     assert len(mutants.DEVELOPMENT) == len(mutants.HELD_OUT) == 3
@@ -129,6 +129,25 @@ def test_faults_of_the_sixth_set_are_one_edit_each_change_their_script_and_leave
 
 def test_texts_beside_a_fault_of_the_sixth_set_stand_in_its_script() -> None:
     for script, entries in yaml.safe_load(sixth.FILE.read_text()).items():
+        for fault, right, wrong, *marks in entries:
+            text = mutants.text_of(script).replace(right, wrong, 1)
+            assert all(mark in text for mark in (marks[0] if marks else ())), (script, fault)
+
+
+def test_faults_of_the_seventh_set_are_one_edit_each_change_their_script_and_leave_python() -> None:
+    names = [(mutant.script, mutant.fault) for mutant in seventh.load()]
+    assert len(names) == len(set(names)) >= 350
+    assert set(seventh.SEALED) == {"seventh_sb3", "seventh_spinningup", "seventh_tutorial"}
+    for mutant in seventh.load():
+        clean = mutants.text_of(mutant.script)
+        assert clean.count(mutant.right) == 1, mutant
+        assert ast.dump(ast.parse(mutant.text)) != ast.dump(ast.parse(clean)), mutant
+        assert mutant.lines <= set(range(1, mutant.text.count("\n") + 2)), mutant
+        assert len(mutant.lines) <= 12, mutant
+
+
+def test_texts_beside_a_fault_of_the_seventh_set_stand_in_its_script() -> None:
+    for script, entries in yaml.safe_load(seventh.FILE.read_text()).items():
         for fault, right, wrong, *marks in entries:
             text = mutants.text_of(script).replace(right, wrong, 1)
             assert all(mark in text for mark in (marks[0] if marks else ())), (script, fault)

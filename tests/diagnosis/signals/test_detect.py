@@ -138,6 +138,41 @@ def test_a_trend_knows_its_direction(rise: float, rising: bool, falling: bool) -
 # ── levels ──
 
 
+SHARE = np.linspace(0.01, 1.0, 100)
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [
+        np.where(SHARE < 0.7, 20, 20 + 250 * (SHARE - 0.7) / 0.3),
+        np.where(SHARE < 0.85, 20, 20 + 180 * (SHARE - 0.85) / 0.15),
+        np.where(SHARE < 0.95, 20, 20 + 120 * (SHARE - 0.95) / 0.05),
+        20 + 300 * np.exp(12 * (SHARE - 1)),
+    ],
+    ids=["at 70 %", "at 85 %", "at 95 %", "ever faster"],
+)
+def test_a_late_take_off_rises_from_where_it_begins(curve: np.ndarray) -> None:
+    signal = made(curve + 3 * np.random.default_rng(1).standard_normal(100))
+    whole = detect.trend(detect.late_part(signal))
+    assert not whole.rising or whole.rise < 0.1 * (curve[-1] - 20), "which the second half as a whole cannot say"
+    late, slope = detect.late_trend(signal)
+    assert slope.rising
+    assert late.steps[0] > 0.6 * signal.steps[-1]
+    assert slope.rise > 0.6 * (curve[-1] - 20)
+
+
+def test_what_has_fallen_again_lies_still_or_wanders_has_not_taken_off() -> None:
+    random = np.random.default_rng(2)
+    hump = 20 + 200 * np.exp(-(((SHARE - 0.75) / 0.08) ** 2))
+    stairs = np.where(SHARE < 0.6, 20.0, 120.0)
+    assert detect.take_off(made(hump)) is None
+    assert detect.take_off(made(stairs + random.standard_normal(100))) is None
+    for rows in (16, 100):
+        walks = [detect.take_off(made(np.cumsum(random.standard_normal(rows)))) for _ in range(300)]
+        assert sum(walk is not None for walk in walks) <= 6
+        assert all(detect.take_off(made(random.standard_t(2, rows))) is None for _ in range(300))
+
+
 def test_noise_is_the_deviation_of_a_flat_series_and_ignores_its_trend() -> None:
     y = RANDOM.standard_normal(5000)
     assert detect.noise(y) == pytest.approx(1.0, rel=0.1)

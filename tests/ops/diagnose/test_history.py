@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu
 from typer.testing import CliRunner, Result
@@ -11,7 +13,8 @@ from typer.testing import CliRunner, Result
 from rlclinic.errors import NotFound
 from rlclinic.ops.diagnose import history
 from rlclinic.ops.diagnose.history import EnvironmentHistory, history_of
-from rlclinic.runs.record import Group
+from rlclinic.runs.history import History, Series
+from rlclinic.runs.record import Group, Run
 from rlclinic.serve.cli.app import app
 from tests.ops.recorded import flat, record_group
 
@@ -107,6 +110,22 @@ def test_without_a_threshold_nothing_counts_as_solved() -> None:
     assert "no threshold is known" in found.note
     # One of Gymnasium's own has a threshold that everybody knows.
     assert history_of("CartPole-v1", paths=[str(SAMPLES / "sb3_ppo")]).groups[0].solved is False
+
+
+def test_a_success_rate_that_is_required_tells_solved_from_failed_without_any_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+    solved()
+    read = history.history.of_run
+
+    def with_success(run: Run) -> History:
+        found = read(run)
+        steps = found.series["val/roll/ep_rew_mean"].steps
+        rates = {"val/roll/success_rate": Series(steps, np.linspace(0.0, 1.0, len(steps)), "val/roll/success_rate")}
+        return replace(found, env_id="Lift", threshold=None, success=0.9, series={**found.series, **rates})
+
+    monkeypatch.setattr(history.history, "of_run", with_success)
+    found = history_of("CartPole-v1")
+    assert (found.groups[0].reached, found.groups[0].solved, found.n_solved) == (1, True, 1)
+    assert "no threshold" not in found.note
 
 
 def test_an_environment_that_nobody_tried_offers_those_that_were() -> None:

@@ -14,7 +14,7 @@ from rlclinic.config import load
 from rlclinic.errors import NotFound, UsageError
 from rlclinic.ops.diagnose.requests import NewEnvRequest
 from rlclinic.ops.tasks import scaffold
-from rlclinic.ops.tasks.new_env import write_environment
+from rlclinic.ops.tasks.new_env import read_space, write_environment
 from rlclinic.serve.cli.app import app
 
 OPTIONS = {
@@ -77,18 +77,19 @@ def test_linting_it_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         sys.modules.pop(name)
 
 
-@pytest.mark.parametrize("obs", ["box:1", "box:2", "box:3", "box:5", "box:9", "box:40", "dict:4", "discrete:4", "discrete:30"])
-@pytest.mark.parametrize("action", ["box:1", "box:2", "box:7", "discrete:2", "discrete:3", "discrete:4", "discrete:9"])
+OBS = ["box:1", "box:2", "box:3", "box:5", "box:9", "box:40", "dict:4", "image:12", "image:36", "discrete:4", "discrete:30"]
+ACTION = ["box:1", "box:2", "box:7", "discrete:2", "discrete:3", "discrete:4", "discrete:9"]
+CHOICES = ["multidiscrete:3", "multidiscrete:2x2", "multidiscrete:2x3x2", "multidiscrete:5x4x3x2"]
+
+
+@pytest.mark.parametrize("obs", OBS)
+@pytest.mark.parametrize("action", ACTION + CHOICES)
 def test_every_combination_of_spaces_can_be_played(obs: str, action: str) -> None:
-    kind, size = obs.split(":")
-    how, many = action.split(":")
-    design = scaffold.Design(
-        "Task",
-        scaffold.Space(kind, int(size)),  # type: ignore[arg-type]
-        scaffold.Space(how, int(many)),  # type: ignore[arg-type]
-        (0.0, 2.0),
-        ("task", "progress", "effort"),
+    spaces = (
+        read_space("obs", obs, ("box", "dict", "image", "discrete")),
+        read_space("action", action, ("box", "discrete", "multidiscrete")),
     )
+    design = scaffold.Design("Task", *spaces, (0.0, 2.0), ("task", "progress", "effort"))
     files = scaffold.write(design, "task")
     spoken: dict[str, object] = {}
     exec(files["task_terms.py"], spoken)
@@ -104,7 +105,17 @@ def test_every_combination_of_spaces_can_be_played(obs: str, action: str) -> Non
         assert reward == pytest.approx(sum(info["reward_terms"].values()))
         if terminated or truncated:
             obs_now, _ = env.reset()
-    compile(files["test_task.py"], "test_task.py", "exec")
+    # The scripted policy of its tests reaches the goal.
+    tests = files["test_task.py"]
+    exec(tests[tests.index("def go_to_goal") : tests.index("def go_at_random")], spoken)
+    for seed in range(5):
+        env.reset(seed=seed)
+        ended = False
+        while not ended:
+            *_, terminated, truncated, _ = env.step(spoken["go_to_goal"](env))  # type: ignore[operator]
+            ended = terminated or truncated
+        assert terminated
+    compile(tests, "test_task.py", "exec")
 
 
 def test_nothing_is_overwritten() -> None:
@@ -123,7 +134,12 @@ def test_nothing_is_overwritten() -> None:
     ("options", "said"),
     [
         ({"obs": "box:0"}, "from 1 to 1,000"),
-        ({"obs": "image:84"}, "no space"),
+        ({"obs": "video:84"}, "no space"),
+        ({"obs": "image:4"}, "from 12 to 256"),
+        ({"obs": "multidiscrete:3x3"}, "no space"),
+        ({"action": "multidiscrete:3x1"}, "2 to 100"),
+        ({"action": "multidiscrete:3x"}, "no space"),
+        ({"action": "image:36"}, "no space"),
         ({"obs": "box"}, "no space"),
         ({"action": "dict:2"}, "no space"),
         ({"action": "discrete:1"}, "from 2"),

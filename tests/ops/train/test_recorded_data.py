@@ -1,16 +1,21 @@
 """Training on recorded data, as somebody at a terminal does."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
-from rlclinic.config import load
+from rlclinic.config import Config, load, to_record
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.ops.data.evaluate import evaluate
 from rlclinic.ops.data.requests import EvaluateRequest
+from rlclinic.ops.train import suitability
 from rlclinic.ops.train.plan import plan_training
 from rlclinic.ops.train.requests import TrainRequest
+from rlclinic.ops.treat.requests import TrialRequest
+from rlclinic.ops.treat.trial import plan_trial
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
 from tests.training.recordings import data_of
@@ -46,11 +51,29 @@ def test_the_place_of_the_data_is_kept_whole_wherever_it_was_typed(tmp_path: Pat
     assert {config.data.path for config in planned.configs if config.data} == {str(Path(data_of("box")).resolve())}
 
 
-def test_data_of_another_environment_is_refused(tmp_path: Path) -> None:
+def test_data_of_another_environment_is_refused_before_a_run_is_made(tmp_path: Path) -> None:
     arguments = ["train", "CartPole-v1:bc", "--data", data_of("box"), *SMALL, "--runs-dir", str(tmp_path)]
     answer = CliRunner().invoke(app, arguments)
-    assert answer.exit_code != 0
+    assert answer.exit_code == 2
     assert "has observations of shape (3,), and CartPole-v1 gives (4,)" in answer.output.replace("\n", " ")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_trial_on_data_of_another_environment_is_refused_before_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def refuse(configs: Sequence[Config]) -> tuple[int, str]:
+        asked.extend(config.env.id for config in configs)
+        return 0, "it does not fit"
+
+    monkeypatch.setattr(suitability, "find_problem", refuse)
+    config = yaml.safe_dump(to_record(load("CartPole-v1:bc", [f"data.path={data_of('box')}"]).config))
+    (tmp_path / "mine.yaml").write_text(config)
+    request = TrialRequest(targets=[str(tmp_path / "mine.yaml")], changes=["learning_rate=2e-3"], runs_dir=tmp_path / "runs")
+    with pytest.raises(ConfigError, match="does not fit"):
+        plan_trial(request)
+    # Both arms learn from the same data: it is looked at once.
+    assert asked == ["CartPole-v1"]
 
 
 def test_a_group_is_trained_on_data_described_in_gradient_steps_and_evaluated_by_data(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from rlclinic.config import load
 from rlclinic.errors import ConfigError, NotFound, UsageError
-from rlclinic.ops.treat import adopt, arms, suitability
+from rlclinic.ops.train import suitability
+from rlclinic.ops.treat import adopt, arms
 from rlclinic.ops.treat.trial import TrialRequest, extend_trial, plan_trial, resume_trial, run_trial
 from rlclinic.runs.store import Store
 from rlclinic.serve.http.security.requests import confine

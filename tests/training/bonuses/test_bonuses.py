@@ -12,12 +12,13 @@ from rlclinic.config import BonusConfig, Config, corrections, load, set_values
 from rlclinic.errors import ConfigError
 from rlclinic.training import assembly
 from rlclinic.training.__main__ import train_runs
-from rlclinic.training.bonuses import counts, curiosity, pay
+from rlclinic.training.bonuses import counts, curiosity, pay, sight
 from rlclinic.training.envs import make
 from rlclinic.training.envs.base import ActionSpec
 from rlclinic.training.loops import on_policy
 from rlclinic.training.maths import normalize
 from tests.training.cohorts import Interrupted, assert_same_run, interrupt_at, make_config, table, train, workshop
+from tests.training.pictures import Bright
 
 KINDS = ("count", "episodic_count", "rnd", "noveld", "icm")
 LEARNERS = [("ppo", kind) for kind in KINDS] + [("a2c", "rnd"), ("reinforce", "count"), ("dqn", "count"), ("dqn", "rnd")]
@@ -115,13 +116,14 @@ def test_visits_are_counted_in_the_order_of_time_over_all_rollouts() -> None:
 
 def test_the_same_state_has_the_same_cell_and_states_apart_have_others() -> None:
     env = make(load("SparseMountainCar-v0").config.env, [0], 1)
-    cells = counts.cells_of(env, 16, 65_536)
+    cells = counts.cells_of(env, sight.find_sight(env), 16, 65_536)
     obs = torch.tensor([[-0.5, 0.0], [-0.5001, 0.00001], [0.3, 0.0], [-0.5, 0.06]])
     number = cells.number(obs, 65_536)
     assert number[0] == number[1]
     assert len(set(number.tolist())) == 3
     assert not cells.one_hot
-    assert counts.cells_of(make(load("DeepSea-v0").config.env, [0], 1), 16, 10).one_hot
+    sea = make(load("DeepSea-v0").config.env, [0], 1)
+    assert counts.cells_of(sea, sight.find_sight(sea), 16, 10).one_hot
 
 
 def test_novelty_is_scaled_by_its_sum_over_time_and_not_over_environments() -> None:
@@ -144,15 +146,40 @@ def test_what_is_met_again_and_again_becomes_old_to_a_network() -> None:
     nets = curiosity.build("rnd", 6, ActionSpec("discrete", (2,)))
     state = curiosity.fresh(nets, [0, 1], torch.device("cpu"))
     seen, other = (torch.randn(2, 64, 6, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
-    before = curiosity.prediction_error(nets, state, seen).mean()
+    before, target = curiosity.prediction_error(nets, state, seen)
+    seed = torch.tensor([0, 1]).view(-1, 1, 1)
+    after = curiosity.learn_targets(nets, state, "predictor", seen, target, 150, 1e-3, seed, 0, 0, None)
+    known, unknown = (curiosity.prediction_error(nets, after, obs)[0].mean() for obs in (seen, other))
+    assert known < 0.2 * before.mean()
+    assert unknown > 2 * known
+    assert torch.equal(after["target"], state["target"])
+
+
+@pytest.mark.parametrize("active", [None, torch.tensor([[True], [False]])])
+def test_a_network_that_learns_targets_without_a_graph_learns_what_autograd_would(active: torch.Tensor | None) -> None:
+    nets = curiosity.build("rnd", 6, ActionSpec("discrete", (2,)))
+    state = curiosity.fresh(nets, [0, 1], torch.device("cpu"))
+    random = torch.Generator().manual_seed(0)
+    inputs, targets = torch.randn(2, 300, 6, generator=random), torch.randn(2, 300, curiosity.FEATURES, generator=random)
 
     def loss(weights: Any, index: torch.Tensor) -> torch.Tensor:
-        return curiosity.prediction_error(nets, weights, curiosity.take(seen, index)).mean(-1, keepdim=True)
+        wrong = curiosity.outputs(nets, weights, "predictor", curiosity.take(inputs, index)) - curiosity.take(targets, index)
+        return 0.5 * wrong.square().sum(-1).mean(-1, keepdim=True)
 
-    after = curiosity.learn(nets, state, ("predictor",), loss, 64, 150, 1e-3, torch.tensor([0, 1]).view(-1, 1, 1), 0, 0, None)
-    assert curiosity.prediction_error(nets, after, seen).mean() < 0.2 * before
-    assert curiosity.prediction_error(nets, after, other).mean() > 2 * curiosity.prediction_error(nets, after, seen).mean()
-    assert torch.equal(after["target"], state["target"])
+    settings = (5, 1e-3, torch.tensor([3, 9]).view(-1, 1, 1), 7, 1, active)
+    by_hand = curiosity.learn_targets(nets, state, "predictor", inputs, targets, *settings)
+    by_autograd = curiosity.learn(nets, state, ("predictor",), loss, 300, *settings)
+    assert by_hand.keys() == by_autograd.keys()
+    for name, wanted in by_autograd.items():
+        torch.testing.assert_close(by_hand[name], wanted, rtol=1e-4, atol=1e-6)
+    assert not torch.equal(by_hand["predictor"][0], state["predictor"][0])
+    assert torch.equal(by_hand["predictor"][1], state["predictor"][1]) == (active is not None)
+
+
+def test_the_cells_of_unbounded_components_are_those_of_asinh_however_far_away() -> None:
+    obs = torch.tensor([0.0, -0.0, 0.1, -0.1, 3.0, -250.0, 1e6, -1e17, 1e30, -1e30, torch.inf])
+    torch.testing.assert_close(counts._spread(obs)[:8], torch.asinh(obs)[:8], rtol=1e-5, atol=1e-7)
+    assert counts._spread(obs)[8:].isfinite().all()
 
 
 def test_the_bonus_own_critic_looks_beyond_ends_unless_it_is_episodic() -> None:
@@ -242,12 +269,33 @@ def test_a_bonus_that_cannot_be_paid_is_refused_before_anything_is_spent(setting
         load("CartPole-v1:ppo", settings)
 
 
-def test_images_are_refused() -> None:
-    class Pictures:
-        picture, obs_shape = object(), (84, 84, 4)
+@pytest.mark.parametrize(
+    ("layout", "kind"), [("hwc", "count"), ("chw", "rnd"), ("float", "icm"), ("dict", "noveld"), ("hw", "episodic_count")]
+)
+def test_images_are_seen_as_few_pixels_and_what_looks_alike_is_alike(layout: str, kind: str) -> None:
+    config = make_config("ppo", {"id": "Bright", "n_envs": 2}, bonus={"kind": kind})
+    shop = workshop([config], lambda: Bright(layout=layout))
+    bonus, state, rollout = shop.plan.bonus, shop.learner.bonus, shop.collect()
+    assert bonus is not None
+    assert state is not None
+    seen = bonus.sight.look(rollout)
+    assert seen.obs.shape[-1] == bonus.sight.size == sight.PIXELS**2 + (layout == "dict")
+    torch.testing.assert_close(seen.following[:, :-1], seen.obs[:, 1:])
+    assert float(seen.obs.min()) >= 0
+    assert float(seen.obs[..., : sight.PIXELS**2].max()) == pytest.approx(1.0, abs=0.01)
+    paid, after, readings = pay.pay(bonus, state, rollout, shop.seed, 0, None)
+    assert paid.advantage is not None
+    assert paid.advantage.isfinite().all()
+    # Four places and two squares: eight pictures, and those in which it has arrived.
+    assert 2 <= int((after["counts"] > 0).sum()) <= 10
+    assert float(readings["train/bonus/new_states"]) > 0
 
-    with pytest.raises(ConfigError, match="Every image would be new"):
-        pay.plan(BonusConfig(kind="count"), Pictures(), on_policy=True)  # type: ignore[arg-type]
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_a_run_on_images_with_a_bonus_trains(algo: str, tmp_path: Path) -> None:
+    config = make_config(algo, {"id": "Bright", "n_envs": 2}, net={"image_features": 8}, bonus={"kind": "rnd"})
+    run = train(tmp_path, [set_values(config, ["run.max_env_steps=96"])], factory=Bright)[0]
+    assert float(table(run)[-1]["train/bonus/share"]) > 0
 
 
 def test_normalizers_of_a_bonus_are_not_those_of_the_task() -> None:

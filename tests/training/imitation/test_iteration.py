@@ -13,6 +13,7 @@ import torch
 from rlclinic import trust
 from rlclinic.config import Config
 from rlclinic.datasets import Dataset
+from rlclinic.ops.diagnose.diagnose import examine_group
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 from rlclinic.training.__main__ import train_runs
@@ -207,6 +208,10 @@ def test_an_expert_that_is_gone_stops_the_run_and_keeps_what_was_labelled(tmp_pa
         train_runs([run])
     assert Run(run.path).status.state == "stopped"
     assert "When it answers again" in (Run(run.path).status.reason or "")
+    examined = examine_group(Store(tmp_path / "runs").group(run.record["group"]))
+    assert examined is not None
+    assert "before it stopped: the expert" in examined.diagnosis.causes[0].title
+    assert "IMI110" in {finding.rule for finding in examined.diagnosis.findings}
 
 
 def test_a_checkpoint_is_an_expert_and_another_task_s_is_refused(tmp_path: Path) -> None:

@@ -311,3 +311,14 @@ def test_what_lies_behind_a_windows_end_is_never_looked_at() -> None:
     window["terminated"][behind] = True
     for one, other in zip(before, returns.n_step(**window, gamma=gamma), strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 64, 100])
+def test_advantages_without_ends_are_those_of_episodes_that_never_end(steps: int) -> None:
+    random = torch.Generator().manual_seed(steps)
+    reward, value, next_value = (torch.randn(3, steps, 2, generator=random) for _ in range(3))
+    never, gamma, gae_lambda = torch.zeros(3, steps, 2, dtype=torch.bool), torch.tensor([[0.99], [0.5], [0.0]]), torch.full((3, 1), 0.95)
+    wanted = returns.gae(reward, value, next_value, never, never, gamma, gae_lambda)
+    found = returns.gae_without_ends(reward, value, next_value, gamma, gae_lambda)
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

@@ -1,6 +1,9 @@
 """Several ranks train the run that one process trains, resume it to the byte, and say who is missing."""
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -264,3 +267,26 @@ def test_another_number_of_ranks_than_the_config_says_is_refused(monkeypatch: py
     monkeypatch.setenv("WORLD_SIZE", "4")
     with pytest.raises(ConfigError, match=r"run.data_parallel=2, but WORLD_SIZE=4"):
         ranks.check_world(2)
+
+
+def run_exchange(*arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tests.training.parallel.exchange", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_three_ranks_sum_in_their_order_through_memory_and_through_the_network() -> None:
+    """The same bytes wherever ranks run; gloo's own ring adds in another order, which only runs from before it was corrected keep."""
+    found = run_exchange("3")
+    assert found["memory"] == found["network"] == found["by hand"]
+    assert found["shared"] is True
+    assert found["ring close"] is True
+
+
+def test_ranks_that_mean_different_messages_are_named() -> None:
+    error = run_exchange("2", "different")["error"]
+    assert "hanging collective" in error
+    assert "rank 1 in collective" in error
+    assert "(something else)" in error

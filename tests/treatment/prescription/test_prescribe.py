@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rlclinic.config import Config, files, from_record, set_values, to_record
 from rlclinic.diagnosis import causes, engine
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Remedy, Severity
+from rlclinic.diagnosis.rules import cases as rule_cases
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.runs.history import History, dotted, make_series
 from rlclinic.treatment.prescription import doses, recorded_effects
@@ -780,3 +781,15 @@ def test_a_change_that_only_a_symptom_or_nothing_at_all_speaks_for_is_held_back(
     guessed = [rx for rx in make_prescriptions(blank, [slow]) if rx.changes]
     assert guessed
     assert all(rx.held_back and "what is wrong is not known" in rx.held_back for rx in guessed)
+
+
+def test_what_only_copes_with_a_fault_of_the_environment_is_held_back_while_the_runs_learn() -> None:
+    """Stacked frames where part of the state is hidden: where the past tells little of it, they only make learning slower."""
+    for memory, held in ((0.55, True), (0.9, False)):
+        hidden = {"train/sentinel/obs_memory": memory, "train/sentinel/obs_explained": 0.05, "train/sentinel/obs_diff_autocorr": 0.9}
+        run = rule_cases.unsolved(hidden)
+        found = engine.diagnose([run])
+        assert found.causes[0].id == "observation-partial"
+        stacked = [rx for rx in make_prescriptions(found, [run]) if "env.frame_stack" in rx.changes]
+        assert stacked
+        assert all((rx.held_back is not None) is held for rx in stacked)

@@ -531,6 +531,57 @@ def smoothing_noise_without_bound(script: Script) -> Iterator[Spot]:
                 )
 
 
+@check("COD539", Severity.HIGH, ["fujimoto2018td3"])
+def twins_are_one(script: Script) -> Iterator[Spot]:
+    """Two critics are kept, and one of them answers for both.
+
+    ## Why it hurts
+    The smaller of two opinions holds errors upwards back only where there are two: of one critic, asked twice, every error stays. A
+    critic that is left out of the loss stays what it was at the start, and the minimum with it is noise.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Ask each critic once, and train each on the same target.
+
+    ## Wrong
+    ```python
+    import torch
+    from torch import nn
+
+    q1, q2, target1, target2 = nn.Linear(4, 1), nn.Linear(4, 1), nn.Linear(4, 1), nn.Linear(4, 1)
+    optimizer = torch.optim.Adam([*q1.parameters(), *q2.parameters()])
+    for step in range(1000):
+        x, r, x2 = sample()
+        with torch.no_grad():
+            y = r + 0.99 * torch.min(target1(x2), target1(x2))
+        loss = ((q1(x) - y) ** 2).mean() + ((q2(x) - y) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    ```
+
+    ## Right
+    ```python
+    import torch
+    from torch import nn
+
+    q1, q2, target1, target2 = nn.Linear(4, 1), nn.Linear(4, 1), nn.Linear(4, 1), nn.Linear(4, 1)
+    optimizer = torch.optim.Adam([*q1.parameters(), *q2.parameters()])
+    for step in range(1000):
+        x, r, x2 = sample()
+        with torch.no_grad():
+            y = r + 0.99 * torch.min(target1(x2), target2(x2))
+        loss = ((q1(x) - y) ** 2).mean() + ((q2(x) - y) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    ```
+    """
+    yield from ()
+
+
 @check("COD530", Severity.MEDIUM, ["lillicrap2016ddpg"])
 def noisy_action_out_of_bounds(script: Script) -> Iterator[Spot]:
     """Noise is added to an action, and the environment gets it unclipped.

@@ -62,6 +62,10 @@ def time_limit_counted_as_end(script: Script) -> Iterator[Spot]:
     for node in masks if not handled else ():
         flag = node.test if isinstance(node, ast.IfExp) else node
         if flow.ends(script, flag) == {"terminated", "truncated"}:
+            stored = list(_stored_for_a_mask(script, position(node)[0]))
+            if stored:
+                yield from stored
+                return
             yield Spot(node, f"`{ast.unparse(node)}` takes the future's value away at a time limit, too")
             return
     rows = [

@@ -340,6 +340,13 @@ def greedy_action_in_training(script: Script) -> Iterator[Spot]:
         steps = [
             step for step in script.calls("step", within=function) if step.args and words.ENVIRONMENT(script.owner(step).rpartition(".")[2])
         ]
+        elsewhere = [
+            step
+            for step in script.calls("step")
+            if step not in steps and step.args and words.ENVIRONMENT(script.owner(step).rpartition(".")[2])
+        ]
+        if steps and elsewhere and not script.calls("backward", "learn", "update", "store", "append", within=function):
+            continue  # an evaluation: training steps in another function
         target = script.statement(call)
         action = words.own_name(target.targets[0]) if isinstance(target, ast.Assign) else ""
         taken = any(words.own_name(_inner(step.args[0])) == action for step in steps) and not _may_sample(script, action, call)

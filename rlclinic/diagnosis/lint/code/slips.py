@@ -314,15 +314,21 @@ def spread_is_no_parameter(script: Script) -> Iterator[Spot]:
             if (
                 "log" in name
                 and any(part in name for part in ("std", "sig", "scale"))
-                and script.last(node.value) in ("zeros", "ones", "full", "tensor")
+                and (made := _filled(script, node.value)) is not None
             ):
                 text = ast.unparse(node.value)
-                if script.called(node.value).startswith("torch.") and "requires_grad" not in text and "fixed" not in name:
+                if script.called(made).startswith("torch.") and "requires_grad" not in text and "fixed" not in name:
                     yield Spot(
                         node,
                         f"self.{own_attribute(node.targets[0])} is a plain tensor: no optimizer ever changes the policy's spread",
                         "nn.Parameter(…)",
                     )
+
+
+def _filled(script: Script, node: ast.expr) -> ast.Call | None:
+    """torch.zeros(n), -0.5 * torch.ones(n)"""
+    parts = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.operand] if isinstance(node, ast.UnaryOp) else [node]
+    return next((each for each in parts if isinstance(each, ast.Call) and script.last(each) in ("zeros", "ones", "full", "tensor")), None)
 
 
 def corrected_by_the_raw_action(script: Script) -> Iterator[Spot]:

@@ -77,20 +77,26 @@ def _by_size(examination: Examination, kind: str) -> Iterator[Remark]:
 
 @check("ENV208", Severity.MEDIUM, ["nikanjam2022faults"])
 def action_dimension_without_effect(examination: Examination) -> Iterator[Remark]:
-    """Part of the action has no effect.
+    """Part of the action, or of its range, has no effect.
 
     ## Why it hurts
     The policy explores in directions that do nothing, and its gradient is noise there.
 
     ## When it is fine
-    Parts that matter later in an episode only.
+    Parts that matter later in an episode only; numbers that switch something on.
 
     ## Fix
     Drop that part of the action space, or use it in step().
     """
-    idle = (examination.facts.get("effects") or {}).get("idle_dimensions") or []
+    effects = examination.facts.get("effects") or {}
+    idle, half = effects.get("idle_dimensions") or [], effects.get("half_idle_dimensions") or []
     if idle:
-        yield Remark(f"action{idle if len(idle) > 1 else [idle[0]]}: its lowest and its highest value gave the same episode")
+        yield Remark(f"action{idle}: its lowest and its highest value gave the same episode")
+    elif half and examination.has_usual_bounds:
+        # One that switches something on is like that; where all are, what lies beyond is cut off.
+        text = f"action{half}: its middle and one of its ends gave the same episode: half of its range does nothing"
+        strength = 1.0 if len(half) == len(list(examination.bounds())) else 0.4
+        yield Remark(text, "Use the whole range in step(), or let the space be what is used.", strength)
 
 
 @check("ENV209", Severity.MEDIUM, ["pardo2018time"])

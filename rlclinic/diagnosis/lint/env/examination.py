@@ -27,6 +27,10 @@ class Played(DiagnosisPart):
     """Steps of the last episode, if it did not end."""
 
 
+FAR = 200.0
+"""A range of actions that is wider is wider than any policy explores."""
+
+
 @dataclass(frozen=True)
 class Remark:
     """What a check has to say."""
@@ -100,6 +104,11 @@ class Examination:
         if self.action.get("kind") == "Box":
             for place, (low, high) in enumerate(zip(self.action["low"], self.action["high"], strict=True)):
                 yield place, float(low), float(high)
+
+    @property
+    def has_usual_bounds(self) -> bool:
+        """Whether actions have some room around 0; bounds that leave no choice, or lie far out, are faults of their own."""
+        return not any(low >= high or high - low > FAR or low + high > high - low for _, low, high in self.bounds())
 
 
 def played(label: str, told: Mapping[str, Any]) -> Played:

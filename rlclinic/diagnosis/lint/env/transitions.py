@@ -8,7 +8,6 @@ from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.env.examination import Examination, Remark
 from rlclinic.diagnosis.registry import grade, percent, say
 
-FAR = 200.0
 LATE_GAIN = 0.12
 LONG_ENOUGH = 20
 JUMP = 1.5
@@ -33,9 +32,8 @@ def _has_scale(examination: Examination) -> bool:
 
 
 def _has_choice(examination: Examination) -> bool:
-    """Whether random actions differ in what they do; bounds that leave no choice, or lie far out, are faults of their own."""
-    narrow = any(low >= high or high - low > FAR or low + high > high - low for _, low, high in examination.bounds())
-    return not narrow and examination.breach("actions-without-effect") is None
+    """Whether random actions differ in what they do."""
+    return examination.has_usual_bounds and examination.breach("actions-without-effect") is None
 
 
 @check("ENV401", Severity.HIGH, ["nikanjam2022faults"])
@@ -223,7 +221,7 @@ def actions_hardly_count(examination: Examination) -> Iterator[Remark]:
 
 @check("ENV407", Severity.LOW, ["sutton2018book"])
 def reward_delayed(examination: Examination) -> Iterator[Remark]:
-    """Rewards are saved up and paid later.
+    """Rewards are saved up and paid later, or a step late.
 
     ## Why it hurts
     The action that earned a reward cannot be told from those after it: gamma and lambda decide whether credit arrives.
@@ -247,6 +245,15 @@ def reward_delayed(examination: Examination) -> Iterator[Remark]:
         always = facts.get("paid_over") is not None and facts["paid_over"] > 0.9 and facts.get("distinct", 0) * usual > 0.5
         if saved or always:
             yield Remark(f"the only reward comes with an episode's last step, after {say(usual)} steps")
+    elif _is_paid_a_step_late(facts):
+        now, before = percent(max(facts["reward_explained"], 0.0)), percent(facts["reward_explained_before"])
+        yield Remark(f"rewards follow from the step before ({before}), not from the one that they are paid for ({now})")
+
+
+def _is_paid_a_step_late(facts: Mapping[str, Any]) -> bool:
+    """Whether the step before explains nearly all of a reward, and the step itself does not."""
+    now, before = facts.get("reward_explained"), facts.get("reward_explained_before")
+    return now is not None and before is not None and before > 0.9 and 1 - now > 4 * (1 - before) and now < 0.8
 
 
 @check("ENV408", Severity.MEDIUM, ["sutton2018book"])
@@ -417,7 +424,7 @@ def time_limit_of_a_few_steps(examination: Examination) -> Iterator[Remark]:
     lengths, random = examination.random.get("lengths") or [], examination.random
     cut = random.get("truncated") or 0
     longest = max(lengths, default=0)
-    if len(lengths) >= 8 and cut >= 0.9 * len(lengths) and 1 < longest < 30:
+    if len(lengths) >= 8 and cut >= 0.7 * len(lengths) and 1 < longest < 30:
         yield Remark(f"{cut} of {len(lengths)} random episodes were cut after {longest} steps", strength=grade(-longest, -30, -15))
 
 

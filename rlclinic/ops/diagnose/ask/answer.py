@@ -5,13 +5,14 @@ Nothing is generated: what is not known is said to be unknown.
 
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from rlclinic.actions import Action
 from rlclinic.errors import RlclinicError
 from rlclinic.ops.diagnose.ask import guides
 from rlclinic.ops.diagnose.ask.search import Document, read_words, search
 from rlclinic.ops.diagnose.requests import AskRequest
+from rlclinic.ops.runs.requests import ExportFormat
 from rlclinic.report.ask import AskAnswer, Nearby
 from rlclinic.report.format import count, duration, number, percent, plural, short
 from rlclinic.runs.record import Group, Run
@@ -22,8 +23,9 @@ _ID: Final = re.compile(r"\b[A-Za-z0-9][A-Za-z0-9._-]{2,63}\b")
 
 def ask(request: AskRequest) -> AskAnswer:
     """Answer a question in words: what is meant, what the store says about it, and the command with the last group filled in."""
-    found = search(request.question)
-    group, run = _mentioned(request.question, request.runs_dir)
+    group, run, named = _mentioned(request.question, request.runs_dir)
+    # An id is no word: "what is wrong with g7k2" asks what "what is wrong with my run" asks.
+    found = search(_ID.sub(lambda word: "my run" if word[0] in named else word[0], request.question))
     near = [_nearby(match.document, group) for match in found[1:4]]
     if not found:
         named = [Nearby(title=guide.question, command=Action("guide", guide.name)) for guide in guides.list_guides().guides[:3]]
@@ -54,6 +56,8 @@ def ask(request: AskRequest) -> AskAnswer:
             nearby=near,
         )
     answer, command = _explain(best)
+    if command.startswith("rlclinic compare ") and len(named) > 1:
+        command = str(Action("compare", *named))
     return AskAnswer(
         question=request.question,
         known=True,
@@ -88,26 +92,29 @@ def _nearby(document: Document, group: Group | None) -> Nearby:
 # ── filling in what the store knows ──
 
 
-def _mentioned(question: str, runs_dir: Path) -> tuple[Group | None, Run | None]:
-    """The group (and run) that a question names, else the last group; None in an empty store."""
+def _mentioned(question: str, runs_dir: Path) -> tuple[Group | None, Run | None, list[str]]:
+    """The first group (and run) that a question names, and all that it names; else the last group; None in an empty store."""
     store = Store(runs_dir)
-    for word in _ID.findall(question):
-        if (store.root / word / "config.json").is_file():
-            run = store.run(word)
-            return run.group, run
-        if (store.root / "@groups" / word / "group.json").is_file():
-            return store.group(word), None
+    words = dict.fromkeys(_ID.findall(question))
+    named = [
+        word for word in words if any((store.root / place).is_file() for place in (f"{word}/config.json", f"@groups/{word}/group.json"))
+    ]
+    if named and (store.root / named[0] / "config.json").is_file():
+        run = store.run(named[0])
+        return run.group, run, named
     try:
-        return store.group("@last"), None
+        return store.group(named[0] if named else "@last"), None, named
     except RlclinicError:
-        return None, None
+        return None, None, []
 
 
 def _fill(text: str, group: Group | None, run: Run | None, question: str) -> str:
     """A command with the group, the run and the environment in place of what stands for them."""
-    if group is None:
-        return text
     path = next((word for word in question.split() if "/" in word and Path(word).exists()), None)
+    format = next((name for name in get_args(ExportFormat) if re.search(rf"\b{name}\b", question, re.IGNORECASE)), "html")
+    text = text.replace("--to html", f"--to {format}")
+    if group is None:
+        return re.sub(r"\bLOGS\b", path or "LOGS", text)
     threshold = number(group.threshold) if group.threshold is not None else "RETURN"
     subject = run.id if run is not None else group.id
     values = {"GROUP": group.id, "RUN": subject, "ENV": group.env_id, "LOGS": path or "LOGS", "RETURN": threshold}
@@ -184,7 +191,8 @@ def _standing(group: Group) -> str:
     if reached:
         censored = summary.n_seeds - len(reached)
         more = f", {censored} not within {short(summary.max_env_steps)}" if censored else ""
-        parts.append(f"threshold at {short(min(reached))} – {short(max(reached))} env steps{more}")
+        span = " – ".join(dict.fromkeys((short(min(reached)), short(max(reached)))))
+        parts.append(f"threshold at {span} env steps{more}")
     elif summary.threshold is not None:
         parts.append(f"threshold not within {short(summary.max_env_steps)} env steps")
     return " · ".join(parts)

@@ -44,6 +44,8 @@ K1, B = 1.2, 0.5
 _TOKEN: Final = re.compile(r"[a-z0-9_]+")
 _NUMBER: Final = re.compile(r"\d+(_\d+)*[kmb]?")
 _DEFINES: Final = re.compile(r"^\s*(what (is|are|does)|explain|define|meaning of|what do)\b", re.IGNORECASE)
+_MEANS: Final = re.compile(r"\s+means?\W*$", re.IGNORECASE)
+"""The end of "what does X mean", where X alone is the name."""
 _ENDINGS: Final = ("ingly", "edly", "ing", "ies", "ed", "es", "ly", "s")
 
 
@@ -69,12 +71,13 @@ class Match:
 
 def search(question: str, most: int = 4) -> list[Match]:
     """Documents that fit a question, the best first; none where nothing fits well enough."""
-    explained = _explained(question)
+    defines = _DEFINES.match(question)
+    explained = _explained(_MEANS.sub("", question) if defines else question)
     asked = _likened(question)
     # A name alone asks for its meaning; a sentence that happens to hold the words of a name does not.
     named = len(_tokens(question)) <= MOST_IN_A_NAME
     plain = asked and asked[0].score >= ALIKE
-    if explained and (_DEFINES.match(question) or (named and (not asked or (len(read_ideas(question)) == 1 and not plain)))):
+    if explained and not plain and (defines or (named and (not asked or len(read_ideas(question)) == 1))):
         return [*explained, *asked][:most]
     return [*asked, *explained][:most] if asked else []
 

@@ -123,7 +123,7 @@ def print_curve(report: "GroupReport") -> None:
     from rlclinic.report import group
 
     if report.verdict == "SOLVED":
-        terminal.show([group.curve_figure(report)])
+        terminal.show([group.curve_or_reason(report)])
 
 
 def print_lines(lines: "Sequence[str]") -> None:

@@ -196,6 +196,7 @@ def summarize_rewards(found: Episodes) -> dict[str, float]:
     values, counts = np.unique(rewards, return_counts=True)
     ends = np.array(found.ending_rewards)
     nonzero = rewards != 0
+    before = np.delete(rewards, np.cumsum(found.lengths, dtype=np.int64) - 1)
     return {
         "mean": float(rewards.mean()),
         "std": float(rewards.std()),
@@ -206,6 +207,8 @@ def summarize_rewards(found: Episodes) -> dict[str, float]:
         "commonest": float(values[counts.argmax()]),
         "commonest_share": float(counts.max() / counts.sum()),
         "at_ends": float((ends != 0).sum() / max(nonzero.sum(), 1)),
+        **({"before_end_max": float(before.max()), "before_end_mean": float(before.mean())} if before.size else {}),
+        **({"end_max": float(ends.max()), "end_mean": float(ends.mean())} if ends.size else {}),
     }
 
 

@@ -178,8 +178,8 @@ def effects(probe: Probe, notes: Notes) -> dict[str, Any]:
             f"{len(traces)} ways to act from the same start gave the same {len(first) - 1} observations and rewards",
         )
     found: dict[str, Any] = {"actions_matter": not alike, **_when_they_differ(probe, list(traces.values()))}
-    if not alike and isinstance(space, spaces.Box) and 1 < int(np.prod(space.shape)) <= MOST_DIMENSIONS and fixed:
-        found["idle_dimensions"] = _idle_dimensions(probe, space)
+    if not alike and isinstance(space, spaces.Box) and int(np.prod(space.shape)) <= MOST_DIMENSIONS and fixed:
+        found |= _idle_dimensions(probe, space, traces["middle"])
     return found
 
 
@@ -215,15 +215,19 @@ def _apart(probe: Probe, traces: list[Trace]) -> list[float]:
     return [float(each) for each in np.stack(far).max(0)]
 
 
-def _idle_dimensions(probe: Probe, space: spaces.Box) -> list[int]:
+def _idle_dimensions(probe: Probe, space: spaces.Box, middle_trace: Trace) -> dict[str, list[int]]:
+    """Numbers of the action that do nothing, and those of which one half does nothing: its end gives the same episode as its middle."""
     middle = constants(space)["middle"]
-    idle = []
+    idle, half_idle = [], []
     for place in range(int(np.prod(space.shape))):
         low, high = middle.copy(), middle.copy()
         low.reshape(-1)[place], high.reshape(-1)[place] = space.low.reshape(-1)[place], space.high.reshape(-1)[place]
-        if same(trace(probe, [low] * probe.length, SEED), trace(probe, [high] * probe.length, SEED)):
+        lowest, highest = trace(probe, [low] * probe.length, SEED), trace(probe, [high] * probe.length, SEED)
+        if same(lowest, highest):
             idle.append(place)
-    return idle
+        elif same(lowest, middle_trace) or same(highest, middle_trace):
+            half_idle.append(place)
+    return {"idle_dimensions": idle, "half_idle_dimensions": half_idle}
 
 
 def _note(notes: Notes, kind: str, left: Trace, right: Trace, what: str) -> None:

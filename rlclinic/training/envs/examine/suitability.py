@@ -1,14 +1,18 @@
 """`python -m rlclinic.training.envs.examine.suitability < configs.json`: what stands in the way of training each config, as JSON.
 
-Each environment is made once and each config's networks are planned for it, as the first moment of a training would. Nothing is written.
+Each environment is made once, each config's networks are planned for it and its recorded data is opened, as the first moment of a training
+would. Nothing is written.
 """
 
 import json
 import sys
 
+import torch
+
 from rlclinic.config import from_record
 from rlclinic.errors import RlclinicError
 from rlclinic.training import assembly, envs
+from rlclinic.training.data import recorded
 
 
 def main() -> None:
@@ -19,6 +23,8 @@ def main() -> None:
             env = envs.make(config.env, [0], 1)
             try:
                 assembly.plan_for(config, env)
+                if config.data is not None and config.data.path:
+                    recorded.load(config, env, torch.device("cpu"))
             finally:
                 env.close()
         except RlclinicError as error:

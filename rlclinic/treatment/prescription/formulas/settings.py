@@ -280,14 +280,14 @@ def _ends_at_its_limit(chart: Chart) -> bool:
 
 @dose
 def more_steps(chart: Chart) -> Dose | None:
-    """A larger budget: as far as the slope of the second half needs, else twice."""
+    """A larger budget: as far as its late slope needs, else twice."""
     budget = chart.budget
     if not budget or all(case.history.state == "stopped" and case.trained < 0.95 * budget for case in chart.cases):
         # What was stopped needs no larger budget, only the rest of its own.
         return None
     more = chart.of(_missing_budgets)
     factor = 1 + min(max(1.5 * more, 0.5), 8.0) if more == more else 2.0
-    why = "at the slope of the second half, and half as much again" if more == more else "no slope says how far it is"
+    why = "at its late slope, and half as much again" if more == more else "no slope says how far it is"
     if chart.rollout and budget < ROLLOUTS / 2 * chart.rollout and ROLLOUTS * chart.rollout > factor * budget:
         factor = ROLLOUTS * chart.rollout / budget
         why = f"{ROLLOUTS} rollouts of {chart.rollout} transitions; now there are {math.ceil(budget / chart.rollout)}"
@@ -296,11 +296,11 @@ def more_steps(chart: Chart) -> Dose | None:
 
 
 def _missing_budgets(case: Case) -> float:
-    """Budgets that the slope of the second half takes to the threshold."""
+    """Budgets that its late slope takes to the threshold."""
     returns = case.signal(columns.RETURN)
     if case.threshold is None or len(returns) < detect.SHORTEST:
         return math.nan
-    slope = detect.trend(returns.share(0.5)).slope * case.trained
+    slope = detect.late_trend(returns)[1].slope * case.trained
     gap = case.threshold - returns.share(0.8).median
     return float(gap / slope) if slope > 0 and gap > 0 else math.nan
 

@@ -54,6 +54,42 @@ def test_a_batch_size_is_answered_with_the_rollout_and_with_what_was_tried(store
     assert any("algo.batch_size=128" in command for command in answer.commands), "a size that fits, and another one"
 
 
+def test_an_id_in_a_question_is_no_strange_word_and_two_of_them_are_compared(store: tuple[Path, list[Group]]) -> None:
+    healthy, sick = (group.id for group in store[1])
+    for question in (f"what is wrong with {healthy}", f"whats wrong with {healthy}?", f"{healthy}: what went wrong"):
+        answer = asked(store, question)
+        assert (answer.name, answer.about) == ("did-not-converge", healthy), question
+    assert asked(store, f"what is wrong with {sick}-s0").about == f"{sick}-s0"
+    assert asked(store, f"is {sick} better than {healthy}").commands == [f"rlclinic compare {sick} {healthy}"]
+
+
+def test_a_format_that_a_question_names_is_the_one_to_export_to(store: tuple[Path, list[Group]]) -> None:
+    sick = store[1][1].id
+    assert asked(store, "how do I export to wandb").commands == [f"rlclinic runs export {sick} --to wandb"]
+    assert asked(store, "how do I export my results").commands == [f"rlclinic runs export {sick} --to html"]
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("what is wrong with my run", "did-not-converge"),
+        ("what are my best runs", "rlclinic runs table --sort best"),
+        ("what does it cost", "rlclinic efficiency GROUP"),
+        ("what does explained variance mean", "train/metrics/explained_variance"),
+        ("what is entropy", "train/loss/entropy"),
+    ],
+)
+def test_what_is_asks_for_a_definition_unless_it_is_a_question_that_is_known(question: str, name: str) -> None:
+    assert search(question)[0].document.name == name
+
+
+def test_an_empty_store_invents_no_numbers_and_keeps_the_path_that_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("logs/dqn").mkdir(parents=True)
+    answer = ask(AskRequest(question="why is my reward not going up in logs/dqn", runs_dir=tmp_path / "runs"))
+    assert answer.commands == ["rlclinic diagnose logs/dqn --threshold RETURN --budget STEPS"]
+
+
 def test_the_group_or_run_that_a_question_names_is_the_one_that_is_meant(store: tuple[Path, list[Group]]) -> None:
     healthy = store[1][0]
     answer = asked(store, f"which of my settings is wrong in {healthy.id}?")

@@ -18,6 +18,8 @@ END: Final = _word(
     r"not_|non_|mask|^no_",
 )
 NOT_ENDED: Final = _word(r"non_?term|non_?final|non_?end|not_?done|not_?term|not_?end|(^|_)alive($|_)|(^|_)continues?($|_)")
+KEPT: Final = _word(r"^(b_|batch_)?masks?(_b|_batch|_t)?$")
+"""A mask that multiplies what comes next, without a word of what it marks."""
 COMBINED: Final = _word(r"(^|_)(next_?)?(dones?|terminals?|over|finished|ended|ends)($|_)", r"not_|non_")
 TERMINATED: Final = _word(r"terminat|terminal|(^|_)term($|_)")
 TRUNCATED: Final = _word(r"trunc|time_?out|timelimit|time_limit")
@@ -37,7 +39,7 @@ LOSS: Final = _word(r"loss|objective|cost($|_)")
 LOGITS: Final = _word(r"logit|action_scores?|(^|_)scores?($|_)")
 PROBS: Final = _word(r"(^|_)(probs?|probabilities|pi|action_probs?)($|_)", r"log")
 NETWORK: Final = _word(
-    r"net($|_|work)|model|critic|actor|policy|agent|(^|_)qf?\d?($|_)|qnet|(^|_)v(f)?($|_)|value_?(fn|func|function|head)"
+    r"net($|_|work)|model|critic|actor|policy|agent|(^|_)qf?\d?($|_)|qnet|(^|_)v(f)?($|_)|value_?(fn|func|function|head)|mlp|dqn$"
 )
 TARGET: Final = _word(r"target|(^|_)tgt|_targ($|_)|_old($|_)")
 EPSILON: Final = _word(

@@ -51,7 +51,7 @@ _CONTAINERS: Final = frozenset({"ModuleList", "ModuleDict", "ParameterList"})
 class Symbol:
     """A value: what it is made of, and where."""
 
-    __slots__ = ("args", "copy_of", "data", "free", "guards", "keys", "loops", "node", "op", "owner", "site", "stored")
+    __slots__ = ("args", "copy_of", "data", "free", "guards", "keys", "label", "loops", "node", "op", "owner", "site", "stored")
 
     def __init__(self, op: str, args: tuple["Value", ...] = (), node: ast.AST | None = None, data: Any = None) -> None:
         self.op, self.args, self.node, self.data = op, args, node, data
@@ -65,6 +65,8 @@ class Symbol:
         """For a part of a network: the whole."""
         self.site: ast.AST | None = None
         """Where the network was asked in whose code it was made."""
+        self.label = ""
+        """What the script calls a part of something that is not known, where it takes it out."""
         self.free = False
         """Made where no gradient is kept."""
         self.guards: tuple[Value, ...] = ()
@@ -149,6 +151,9 @@ class Kind:
     def _is_network(self) -> bool:
         return any(name.rpartition(".")[2] in ("Module", "LightningModule", "ScriptModule") for name in self.external())
 
+    def is_callback(self) -> bool:
+        return any(name.rpartition(".")[2] == "Callback" for name in self.external())
+
     def is_trainer(self) -> bool:
         """A module that trains networks which are its parts."""
         return self._is_trainer
@@ -160,7 +165,12 @@ class Kind:
         return bool(doing & named) or self.method("configure_optimizers") is not None
 
     def is_environment(self) -> bool:
-        return self.method("step") is not None and self.method("reset") is not None
+        """It steps with an action and resets; an agent's step is told the whole transition."""
+        step = self.method("step")
+        if step is None or self.method("reset") is None:
+            return False
+        given = step[0].args
+        return len(given.args) - len(given.defaults) <= 2 or given.vararg is not None
 
 
 @dataclass(eq=False)
@@ -189,6 +199,8 @@ class Scope:
     outside: set[str] = field(default_factory=set)
     given: set[str] = field(default_factory=set)
     """Parameters that a call gave a value."""
+    defaulted: set[str] = field(default_factory=set)
+    """Parameters that have their default, in a call of the script."""
     kind: Kind | None = None
     bound: Value | None = None
     depth: int = 0
@@ -216,7 +228,7 @@ class Event:
     guards: tuple[Value, ...] = ()
     loops: tuple[ast.AST, ...] = ()
     calls: tuple[tuple[ast.AST, list[Value]], ...] = ()
-    """For what is stored: the calls on the way there, and what they were given."""
+    """For what is stored, and for steps of environments: the calls on the way there, and what they were given."""
 
 
 class _GivenUp(Exception):
@@ -270,11 +282,17 @@ class Execution:
         """For filters in functions of the script: where the function was called."""
         self.aliases: list[tuple[ast.AST, Value]] = []
         """Assignments of one name to another, and what both hold."""
+        self.switches: list[tuple[ast.If | ast.IfExp, bool]] = []
+        """Branches that a call decided by True or False, and which one it took."""
+        self.bound: dict[int, tuple[Value, list[ast.AST]]] = {}
+        """Statements that gave a value a name, or returned it, by the value's id."""
         self._active: list[ast.AST] = []
         self._frames: list[tuple[ast.AST, set[int], int, list[Value]]] = []
         """Calls that are being followed, what they were given, and how many networks are among that."""
         self._run: set[ast.AST] = set()
         self._module = Scope()
+        self._modules = _names_of_modules(tree)
+        """Names whose parameters or weights are asked for somewhere: networks, wherever they come from."""
         nodes = sum(1 for _ in ast.walk(tree))
         if nodes > MOST_NODES:
             self.complete = False
@@ -318,9 +336,22 @@ class Execution:
                 if made and any(one.name == "training_step" for one in methods):
                     self._train_as_lightning(made[-1], kind)
                 for one in methods if made else ():
+                    if one not in self._run and kind.is_callback() and self._enter_hook(one, made[-1], kind):
+                        continue
                     if one not in self._run:
                         static = any(isinstance(mark, ast.Name) and mark.id == "staticmethod" for mark in one.decorator_list)
                         self._enter_alone(Closure(one, self._module, None if static else made[-1], kind))
+
+    def _enter_hook(self, hook: ast.FunctionDef, callback: Record, kind: Kind) -> bool:
+        """A hook of a Lightning callback: it is given the trainer and the module that is trained."""
+        modules = [each for each in self.records if any(name.endswith("LightningModule") for name in each.kind.external())]
+        places = hook.args.args
+        if not hook.name.startswith("on_") or len(places) < 3 or not modules:
+            return False
+        given = self._unknown(hook, 1)
+        given[1] = modules[-1]
+        self._enter(Closure(hook, self._module, callback, kind), given, {}, hook)
+        return True
 
     def _train_as_lightning(self, module: Record, kind: Kind) -> None:
         """What a trainer does with a module: its hooks in their order, and steps over the batches that its loader gives."""
@@ -358,7 +389,8 @@ class Execution:
         self._loops = self._loops[:-1]
 
     def _unknown(self, function: ast.FunctionDef, skip: int = 0) -> list[Value]:
-        return [Symbol("parameter", (), each, each.arg) for each in [*function.args.posonlyargs, *function.args.args][skip:]]
+        places = [*function.args.posonlyargs, *function.args.args][skip:]
+        return [Symbol("net" if each.arg in self._modules else "parameter", (), each, each.arg) for each in places]
 
     def _enter_alone(self, closure: Closure) -> None:
         assert isinstance(closure.node, ast.FunctionDef)
@@ -400,6 +432,7 @@ class Execution:
                     self._assign(node.target, made, scope, node)
         elif isinstance(node, ast.Return):
             scope.returned.append(self._eval(node.value, scope) if node.value is not None else constant(None, node))
+            self._note_bound(scope.returned[-1], node)
             scope.reasons.append(self._guards[-1] if len(self._guards) > scope.depth else None)
             if len(self._loops) > scope.loops:
                 self._event("leave", scope.returned[-1], None, node)
@@ -484,12 +517,17 @@ class Execution:
         decided = bool(node.test.value) if isinstance(node.test, ast.Constant) else self._decided(test)
         if decided is None:
             decided = _switch(node.test, scope)
+            self._note_switch(node, decided)
         if decided is not None:
             self._block(node.body if decided else node.orelse, scope)
             self._last_test = None
             return
         self._branch_by(test, node, scope)
         self._last_test = test
+
+    def _note_switch(self, node: ast.If | ast.IfExp, decided: bool | None) -> None:
+        if decided is not None and len(self.switches) < MOST_NAMED:
+            self.switches.append((node, decided))
 
     def _branch_by(self, test: Value, node: ast.If, scope: Scope) -> None:
         outer, before = self._guards, dict(scope.names)
@@ -612,8 +650,15 @@ class Execution:
         self._free -= free
 
     def _assign(self, target: ast.expr, value: Value, scope: Scope, node: ast.AST) -> None:
+        if isinstance(target, ast.Name | ast.Attribute) and isinstance(value, Symbol):
+            name = target.id if isinstance(target, ast.Name) else target.attr
+            _label(value, name)
+            if name in self._modules:
+                _become_network(value)
         if isinstance(value, Record) or (isinstance(value, Symbol) and value.op in ("net", "weights")):
             self.named.append((getattr(node, "lineno", 0), value))
+        if isinstance(target, ast.Name | ast.Attribute):
+            self._note_bound(value, node)
         if isinstance(target, ast.Name):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and len(self.aliases) < MOST_NAMED:
                 self.aliases.append((node, value))
@@ -661,6 +706,12 @@ class Execution:
         elif isinstance(target, ast.Subscript):
             holder, key = self._eval(target.value, scope), self._eval(target.slice, scope)
             self._store(holder, key, value, node)
+
+    def _note_bound(self, value: Value, node: ast.AST) -> None:
+        if isinstance(value, Symbol | Items):
+            statements = self.bound.setdefault(id(value), (value, []))[1]
+            if node not in statements and len(statements) < MOST_ITEMS:
+                statements.append(node)
 
     def _store(self, holder: Value, key: Value, value: Value, node: ast.AST) -> None:
         if isinstance(holder, Table):
@@ -778,7 +829,7 @@ class Execution:
         return None
 
     def _event(self, name: str, subject: Value, value: Value | None, node: ast.AST, data: str | None = None) -> None:
-        calls = tuple((frame[0], frame[3]) for frame in self._frames) if name == "store" else ()
+        calls = tuple((frame[0], frame[3]) for frame in self._frames) if name in ("store", "env step") else ()
         self.events.append(Event(name if data is None else f"{name} {data}", subject, value, node, self._guards, self._loops, calls))
 
     def _eval(self, node: ast.AST, scope: Scope) -> Value:
@@ -796,11 +847,23 @@ class Execution:
             left, right = self._eval(node.left, scope), self._eval(node.right, scope)
             if isinstance(left, Items) and isinstance(right, Items) and isinstance(node.op, ast.Add):
                 return Items([*left.items, *right.items], node, left.is_open or right.is_open)
+            listed, times = (left, right) if isinstance(left, Items) else (right, left)
+            if isinstance(listed, Items) and isinstance(times, Symbol) and isinstance(node.op, ast.Mult) and len(listed.items) == 1:
+                # [None] * capacity: as many places as the number says; what fills them comes later.
+                known = times.data if times.op == "const" and isinstance(times.data, int) and 0 < times.data <= MOST_ITEMS else None
+                return Items(list(listed.items) * (known or 1), node, is_open=known is None)
             return self._operation(type(node.op).__name__, (left, right), node)
         if isinstance(node, ast.UnaryOp):
             inner = self._eval(node.operand, scope)
             return self._symbol(type(node.op).__name__, (inner,), node)
         if isinstance(node, ast.BoolOp):
+            first = self._eval(node.values[0], scope)
+            if isinstance(first, Symbol) and first.op == "const" and bool(first.data) == isinstance(node.op, ast.And):
+                # memory or Replay(), of a memory that was not given; explore and random() < epsilon, where explore is True
+                rest = node.values[1:]
+                return self._eval(rest[0] if len(rest) == 1 else ast.copy_location(ast.BoolOp(node.op, rest), node), scope)
+            if isinstance(node.op, ast.Or) and isinstance(first, Record | Kind | Closure):
+                return first
             either = self._symbol(type(node.op).__name__, tuple(self._eval(each, scope) for each in node.values), node)
             self.flags.append(either)
             return either
@@ -810,6 +873,9 @@ class Execution:
         if isinstance(node, ast.IfExp):
             test = self._eval(node.test, scope)
             decided = self._decided(test)
+            if decided is None:
+                decided = _switch(node.test, scope)
+                self._note_switch(node, decided)
             if decided is not None:
                 return self._eval(node.body if decided else node.orelse, scope)
             outer, self._guards = self._guards, (*self._guards, test)
@@ -1024,6 +1090,9 @@ class Execution:
             if found is not None:
                 return self._enter(Closure(found[0], found[1].scope, holder, found[1]), [key], {}, node)
         if isinstance(holder, Symbol):
+            listed = holder.args[0] if holder.op in ("reversed", "sampled") and holder.args else None
+            if isinstance(listed, Items) and listed.items and not (isinstance(key, Symbol) and key.op == "slice"):
+                return self._element(listed, node)
             if holder.op in ("step", "reset") and isinstance(key, Symbol) and key.op == "slice":
                 cut = _cut(Items(self._known_items(holder, node) or []), key)
                 if cut is not None:
@@ -1118,6 +1187,11 @@ class Execution:
                 for argument in function.args[1:]:
                     if isinstance(argument, Closure | Kind | Record):
                         return self._apply(argument, args, keys, node)
+            if function.op == "call" and args and _is_tool(function) and words.NETWORK(str(function.data).rpartition(".")[2]):
+                # Made by a class of another file that is called like a network, and asked about something.
+                _become_network(function)
+            if function.op == "net":
+                return self._symbol("out", (function, *args, *keys.values()), node)
             if function.op == "parameter" and args and words.NETWORK(str(function.data)) and not words.ENVIRONMENT(str(function.data)):
                 # A network of another file: what is called like one, and asked about something.
                 network = self._given_networks.setdefault(id(function), Symbol("net", (), function.node, str(function.data)))
@@ -1175,7 +1249,7 @@ class Execution:
                 record.attributes[name] = value
             record.attributes.update(keys)
             if len(self.unpacked) < MOST_NAMED:
-                self.unpacked.append((list(record.attributes.items()), node))
+                self.unpacked.append((list(record.attributes.items()), self._handed_over(args, node)))
             for name in names:
                 if name not in record.attributes:
                     default = self._class_value(kind, name)
@@ -1189,6 +1263,13 @@ class Execution:
             if args:
                 record.attributes["given"] = args[0]
         return record
+
+    def _handed_over(self, args: list[Value], node: ast.AST) -> ast.AST:
+        """The call that gave all of these values to the function which is being followed: memory.push(a, b, c) for Row(*given)."""
+        for call, given, _, _ in self._frames[-1:]:
+            if len(args) > 2 and all(id(each) in given for each in args):
+                return call
+        return node
 
     def _enter(self, closure: Closure, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
         function = closure.node
@@ -1215,6 +1296,7 @@ class Execution:
         for name, default in defaults:
             if name not in scope.names:
                 scope.names[name] = self._eval(default, closure.scope)
+                scope.defaulted |= {name} if node is not function else set()
         for name in names:
             scope.names.setdefault(name, Symbol("parameter", (), function, name))
         if len(places) > 3 and len(self.unpacked) < MOST_NAMED:
@@ -1420,6 +1502,8 @@ class Execution:
             return constant(None, node)
         if name in ("step", "reset") and holder.op not in ("net", "dist") and (name == "reset" or args):
             return self._stepped(holder, name, args, keys, node)
+        if name in _SAME_OBJECT and _is_tool(holder) and not str(holder.data).startswith(_LIBRARIES):
+            return holder
         if name == "backward":
             is_other = holder.op in ("attribute", "parameter", "called", "asked") or _is_tool(holder)
             value = args[0] if args and not isinstance(args[0], Items) and is_other else holder
@@ -1789,6 +1873,51 @@ class Execution:
         return value
 
 
+_OF_MODULES: Final = frozenset({"parameters", "named_parameters", "state_dict", "load_state_dict"})
+
+
+def _names_of_modules(tree: ast.Module) -> set[str]:
+    """What is called x in x.parameters() and self.x.state_dict(); optimizers have a state_dict, too, and no parameters."""
+    held: dict[str, set[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+            held.setdefault(_last_name(node.value), set()).add(node.attr)
+    return {
+        name for name, used in held.items() if used & _OF_MODULES and not used & {"zero_grad", "step", "param_groups"} and name != "self"
+    }
+
+
+def _label(value: Symbol, name: str) -> None:
+    """Note what a part of something is called, where it is taken out, cast and moved in the same breath."""
+    inner: Value = value
+    while isinstance(inner, Symbol) and inner.op in ("call", "method") and inner.args and str(inner.data).rpartition(".")[2] in _CASTING:
+        inner = inner.args[0]
+    if isinstance(inner, Symbol) and not inner.label and not isinstance(inner.data, str):
+        holder = inner.args[0] if inner.args else None
+        made = isinstance(holder, Symbol) and (
+            holder.op == "out" or str(holder.data).rpartition(".")[2] in ("max", "min", "sort", "topk", "chunk")
+        )
+        is_part = inner.op in ("item", "element", "column", "read") and not made
+        if is_part or (words.REWARD(name) and inner.op in ("Add", "Sub", "Mult", "Div", "phi", "called", "unknown")):
+            inner.label = name
+
+
+_CASTING: Final = frozenset(
+    {"FloatTensor", "LongTensor", "BoolTensor", "Tensor", "tensor", "as_tensor", "from_numpy", "array", "asarray", "to", "float", "long",
+     "bool", "int", "unsqueeze", "squeeze", "view", "reshape", "astype", "flatten", "cpu", "cuda", "stack", "copy"}
+)  # fmt: skip
+
+
+def _become_network(value: Symbol) -> None:
+    """A network whose class, or whose maker, is in another file."""
+    made_elsewhere = value.op == "call" and str(value.data).rpartition(".")[2][:1].isupper() and not str(value.data).startswith(_LIBRARIES)
+    if value.op == "parameter" or made_elsewhere:
+        value.op, value.args, value.data = "net", (), str(value.data).rpartition(".")[2]
+
+
+_LIBRARIES: Final = ("torch.", "numpy.", "gym.", "gymnasium.", "stable_baselines3.", "tensorflow.", "jax.", "optax.", "random.")
+
+
 def _network_of_weights(value: Value) -> "Symbol | Record | None":
     """The network of which something is one of the weights, as its own methods give them."""
     while isinstance(value, Symbol) and value.op in ("element", "item", "column", "carried") and value.args:
@@ -1804,15 +1933,18 @@ def _network_of_weights(value: Value) -> "Symbol | Record | None":
 
 
 def _switch(test: ast.expr, scope: Scope) -> bool | None:
-    """What a parameter says that a call set to True or False."""
-    turned = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
-    name = test.operand if isinstance(test, ast.UnaryOp) and turned else test
-    value = scope.names.get(name.id) if isinstance(name, ast.Name) and name.id in scope.given else None
+    """What parameters say that a call set to True or False, or left at such a default."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = _switch(test.operand, scope)
+        return None if inner is None else not inner
+    if isinstance(test, ast.BoolOp):
+        held = [_switch(each, scope) for each in test.values]
+        decisive = isinstance(test.op, ast.Or)
+        return decisive if decisive in held else None if None in held else not decisive
+    value = scope.names.get(test.id) if isinstance(test, ast.Name) and test.id in scope.given | scope.defaulted else None
     if isinstance(value, Symbol) and value.op == "Not" and isinstance(value.args[0], Symbol) and isinstance(value.args[0].data, bool):
         value = constant(not value.args[0].data)
-    if isinstance(value, Symbol) and value.op == "const" and isinstance(value.data, bool):
-        return value.data != turned
-    return None
+    return value.data if isinstance(value, Symbol) and value.op == "const" and isinstance(value.data, bool) else None
 
 
 def _counts_arguments(value: Value) -> bool:

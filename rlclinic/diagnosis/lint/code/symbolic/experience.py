@@ -78,16 +78,30 @@ def asked_about_later(script: Script) -> Iterator[Spot]:
                 for observation in later:
                     step = observation.args[0]
                     if any(actions[id(each)] is step for each in chosen) and len(later) == len(latest(asked)):
-                        places = [stored_at(script, observation) or _renamed(script, observation) or formulas.written(part)]
+                        places = [
+                            _put_into(script, asked, observation)
+                            or stored_at(script, observation)
+                            or _renamed(script, observation)
+                            or formulas.written(part)
+                        ]
                         if any(stored_at(script, each) is not None for each in _looked_at(step)):  # type: ignore[arg-type]
                             # Both are kept: they are swapped where they are stored, or the wrong one is read.
                             places.append(formulas.written(part))
+                            places += _taken_out_at(script, asked)
                         for where in places:
                             yield _spot(
                                 where,
                                 "the observation that is kept with an action is the one that the action led to: the network learns about the past",
                                 "the observation before the step",
                             )
+
+
+def _taken_out_at(script: Script, value: Value) -> list[ast.AST]:
+    """Where a column of a batch gets its name."""
+    run = execution(script)
+    while isinstance(value, Symbol) and value.op not in ("column", "item") and called(value) in formulas.PASSING and value.args:
+        value = value.args[0]
+    return formulas.bound_at(run, value)[:1] if isinstance(value, Symbol) and value.label else []
 
 
 def _renamed(script: Script, observation: Symbol) -> ast.AST | None:
@@ -102,16 +116,32 @@ def _action(event: Event) -> list[Symbol]:
     return latest(event.value.args[1])
 
 
+def chosen_at(script: Script, event: Event) -> list[ast.AST]:
+    """Where the action of a step is chosen, seen from the loop that steps: the statement that names it, or the call that hands it over."""
+    run = execution(script)
+    assert isinstance(event.value, Symbol)
+    action = event.value.args[1]
+    handed = [call for call, given in event.calls if any(part is action for value in given for part in shallow(value))]
+    held: Value = action
+    while isinstance(held, Symbol) and not formulas.bound_at(run, held) and called(held) in formulas.PASSING and held.args:
+        held = held.args[0]
+    chosen = [held]
+    if isinstance(held, Symbol) and held.op == "phi":
+        # A warm-up beside it: the branch that asks a network.
+        chosen = [each for each in held.args[1:] if formulas.outputs_in(each)]
+    return [*handed[:1], *(place for each in chosen for place in formulas.bound_at(run, each)[-1:])] or [event.node]
+
+
 def _questions(part: Symbol) -> Iterator[tuple[Value, Value]]:
     """Pairs of an observation and an action that a value is about."""
     if called(part) in ("gather", "take_along_dim") and len(part.args) > 2:
-        for given in _inputs(part.args[0]):
+        for given in inputs(part.args[0]):
             yield given, part.args[2]
     if part.op in ("item", "read") and len(part.args) > 1 and isinstance(part.args[1], Items):
-        for given in _inputs(part.args[0]):
+        for given in inputs(part.args[0]):
             yield given, part.args[1].items[-1]
     if called(part) == "log_prob" and len(part.args) > 1:
-        for given in _inputs(part.args[0]):
+        for given in inputs(part.args[0]):
             yield given, part.args[1]
     if part.op == "out" and len(part.args) == 3:
         yield part.args[1], part.args[2]
@@ -126,7 +156,7 @@ def _questions(part: Symbol) -> Iterator[tuple[Value, Value]]:
             yield joined.args[0].items[0], joined.args[0].items[1]
 
 
-def _inputs(value: Value) -> list[Value]:
+def inputs(value: Value) -> list[Value]:
     """What networks were asked about, before any layer."""
     asked = [part for part in formulas.parts(value, into_arrays=False) if part.op == "out" and len(part.args) > 1]
     return [
@@ -136,12 +166,35 @@ def _inputs(value: Value) -> list[Value]:
     ][:3]
 
 
+def _put_into(script: Script, asked: Value, observation: Symbol) -> ast.AST | None:
+    """Where an observation was put into the very list or array that a network is asked about."""
+    holders = {id(part) for part in formulas.parts(asked, into_networks=False, into_arrays=False)}
+    holders |= {id(each) for part in formulas.parts(asked, False, False) for each in part.args if isinstance(each, Items)}
+    for event in reversed(execution(script).events):
+        subject = event.subject
+        is_held = event.name == "store" and id(subject) in holders
+        if is_held and event.value is not None and any(part is observation for part in shallow(event.value)):
+            return _handed_over(event, observation)
+    return None
+
+
 def stored_at(script: Script, observation: Symbol) -> ast.AST | None:
     """Where that observation was put into something."""
     for event in reversed(execution(script).events):
         if event.name == "store" and event.value is not None and any(part is observation for part in shallow(event.value)):
             return _handed_over(event, observation)
     return None
+
+
+def keeps_apart(script: Script) -> bool:
+    """Whether a script also stores the real ends alone, beside those that a time limit makes."""
+    return any(
+        (held := flag(part)) is not None and held.ends == frozenset({"terminated"})
+        for event in execution(script).events
+        if event.name == "store" and event.value is not None
+        for part in shallow(event.value)
+        if isinstance(part, Symbol)
+    )
 
 
 def _handed_over(event: Event, observation: Symbol) -> ast.AST:
@@ -269,7 +322,7 @@ def asked_about_the_same(script: Script) -> Iterator[Spot]:
         if len(steps) != 1 or carried or len([term for term in terms(target.sum) if term.sign < 0]) > 0:
             continue
         for out in [found for factor in target.future.factors for found in asked_here(factor)]:
-            asked = _inputs(out)
+            asked = inputs(out)
             seen = [each for given in asked for each in latest(given)]
             before = [
                 each
@@ -493,14 +546,31 @@ def observation_kept(script: Script) -> Iterator[Spot]:
         assert isinstance(event.value, Symbol)
         if len(events) < 2 or not event.loops:
             continue
-        asked = [each for given in _inputs(event.value.args[1]) for each in latest(given)]
+        asked = [each for given in inputs(event.value.args[1]) for each in latest(given)]
         stepped = [each for each in asked if each.op != "observed" and each.op != "reset"]
         if asked and not stepped and not any(isinstance(loop, ast.For) and _begins_anew(script, loop, event) for loop in event.loops[-1:]):
-            yield _spot(
-                node,
-                "actions are chosen for the first observation again and again: what the step returns is not carried to the next one",
-                "obs = next_obs",
-            )
+            for where in (node, *left_as_it_was(script, asked, event)):
+                yield _spot(
+                    where,
+                    "actions are chosen for the first observation again and again: what the step returns is not carried to the next one",
+                    "obs = next_obs",
+                )
+
+
+def left_as_it_was(script: Script, observations: list[Symbol], step: Event) -> list[ast.AST]:
+    """Where the loop sets what actions are chosen for, after the step; else where they are chosen."""
+    run = execution(script)
+    loop = step.loops[-1]
+    held = [statement for each in observations for statement in formulas.bound_at(run, each)]
+    again = [each for each in held if _is_within(each, loop) and getattr(each, "lineno", 0) > getattr(step.node, "lineno", 0)]
+    assert isinstance(step.value, Symbol)
+    asked = [formulas.written(out) for out in formulas.outputs_in(step.value.args[1]) if out.site is not None or out.loops]
+    return again or [*chosen_at(script, step), *(each for each in asked[-1:] if each is not None)]
+
+
+def _is_within(node: ast.AST, loop: ast.AST) -> bool:
+    line = getattr(node, "lineno", 0)
+    return bool(line) and getattr(loop, "lineno", 0) < line <= (getattr(loop, "end_lineno", None) or 0)
 
 
 def _begins_anew(script: Script, loop: ast.AST, event: Event) -> bool:
@@ -518,7 +588,18 @@ def _begins_anew(script: Script, loop: ast.AST, event: Event) -> bool:
 # ── chance ──
 
 
-def _choices(script: Script) -> Iterator[tuple[Event, Symbol, Value, Value, Value]]:
+def kept_steps(script: Script) -> set[int]:
+    """Steps of environments whose rewards are stored or learned from."""
+    return {
+        id(held.args[0])
+        for event in execution(script).events
+        if event.name == "store" and event.value is not None
+        for held in shallow(event.value)
+        if isinstance(held, Symbol) and held.op == "stepped" and held.data[0] == 1
+    }
+
+
+def choices(script: Script) -> Iterator[tuple[Event, Symbol, Value, Value, Value]]:
     """Actions that are chosen by chance: the comparison, its threshold, what is done where it holds, and where it does not."""
     for event in _steps(script):
         assert isinstance(event.value, Symbol)
@@ -541,7 +622,7 @@ def _comparisons(test: Value, holds: bool = True) -> Iterator[tuple[Symbol, bool
                 yield from _comparisons(each, holds)
 
 
-def _threshold(test: Symbol) -> tuple[Value, bool] | None:
+def threshold(test: Symbol) -> tuple[Value, bool] | None:
     """What a random number is compared with, and whether the test holds where the number is smaller."""
     left, right = test.args
     if test.data not in ("Lt", "LtE", "Gt", "GtE"):
@@ -558,8 +639,16 @@ def _is_chance(value: Value) -> bool:
     return isinstance(value, Symbol) and called(value) in _CHANCES
 
 
-def _is_random_action(value: Value) -> bool:
-    held = list(formulas.parts(value, into_networks=False, into_arrays=False))
+def is_random_action(value: Value) -> bool:
+    held = [
+        part
+        for part in formulas.parts(value, into_networks=False, into_arrays=False)
+        if called(part) != "len" and not (part.op == "attribute" and part.data == "shape")
+    ]
+    counted = {
+        id(inner) for part in formulas.parts(value, False, False) if called(part) == "len" for inner in formulas.parts(part, False, False)
+    }
+    held = [part for part in held if id(part) not in counted]
     return any(called(part) in _RANDOM_ACTIONS for part in held) and not any(part.op == "out" for part in held)
 
 
@@ -570,20 +659,20 @@ def _is_greedy_action(value: Value) -> bool:
 
 def explores(script: Script) -> bool:
     """Whether some action that an environment is given is chosen at random, or has noise added."""
-    return any(_is_random_action(holds) or _is_random_action(fails) for _, _, _, holds, fails in _choices(script))
+    return any(is_random_action(holds) or is_random_action(fails) for _, _, _, holds, fails in choices(script))
 
 
 def exploration_inverted(script: Script) -> Iterator[Spot]:
-    for _, test, _, holds, fails in _choices(script):
-        threshold = _threshold(test)
-        if threshold is None:
+    for _, test, _, holds, fails in choices(script):
+        compared = threshold(test)
+        if compared is None:
             continue
-        value, smaller = threshold
+        value, smaller = compared
         where_smaller, where_larger = (holds, fails) if smaller else (fails, holds)
         number = formulas.number(value)
         if (
             _is_greedy_action(where_smaller)
-            and _is_random_action(where_larger)
+            and is_random_action(where_larger)
             and (number is None or number < MOST_CHANCE)
             and _falls(value)
         ):
@@ -616,13 +705,16 @@ def worst_action(script: Script) -> Iterator[Spot]:
 
 def chance_never_falls(script: Script) -> Iterator[Spot]:
     events: dict[ast.AST, list[tuple[Symbol, Value]]] = {}
-    for _, test, _, holds, fails in _choices(script):
-        threshold = _threshold(test)
-        if threshold is None:
+    kept = kept_steps(script)
+    for event, test, _, holds, fails in choices(script):
+        if kept and id(event.value) not in kept:
+            continue  # an evaluation has a chance of its own
+        compared = threshold(test)
+        if compared is None:
             continue
-        value, smaller = threshold
+        value, smaller = compared
         explores, exploits = (holds, fails) if smaller else (fails, holds)
-        if _is_random_action(explores) and _is_greedy_action(exploits) and isinstance(test.node, ast.AST):
+        if is_random_action(explores) and _is_greedy_action(exploits) and isinstance(test.node, ast.AST):
             events.setdefault(test.node, []).append((test, value))
     for node, held in events.items():
         numbers = [formulas.number(value) for _, value in held]
@@ -639,12 +731,12 @@ def chance_never_falls(script: Script) -> Iterator[Spot]:
 def chance_over_time(script: Script) -> Iterator[Spot]:
     """The chance to explore, computed for the first step and for later ones: it grows, stays at 1, or is below 0 from the start."""
     held: dict[ast.AST, list[Value]] = {}
-    for _, test, _, holds, fails in _choices(script):
-        threshold = _threshold(test)
-        if threshold is not None and isinstance(test.node, ast.AST):
-            value, smaller = threshold
+    for _, test, _, holds, fails in choices(script):
+        compared = threshold(test)
+        if compared is not None and isinstance(test.node, ast.AST):
+            value, smaller = compared
             explores, exploits = (holds, fails) if smaller else (fails, holds)
-            if _is_random_action(explores) and _is_greedy_action(exploits):
+            if is_random_action(explores) and _is_greedy_action(exploits):
                 held.setdefault(test.node, []).append(value)
     for node, every in held.items():
         # An evaluation that gives 0 asks at the same place as training, whose chance changes.
@@ -657,8 +749,11 @@ def chance_over_time(script: Script) -> Iterator[Spot]:
         where = node if isinstance(values[-1], Symbol) and values[-1].op == "const" else where
         if isinstance(values[-1], Symbol) and values[-1].op == "carried":
             where = formulas.written(values[-1].args[0]) or where
-        if course[-1] > course[0] + 0.02 and course == sorted(course) and (course[0] < 1 or course[-1] > 1.5):
-            yield _spot(where, f"the chance to explore grows from {course[0]:.2g} to {min(course[-1], 9.99):.2g}", "let it fall to 0.05")
+        rises = course[-1] > course[0] + 0.02 and course == sorted(course) and (course[0] < 1 or course[-1] > 1.5)
+        if len(course) > 3 and max(course) > max(course[0], 1.0) + 0.05:
+            rises = True
+        if rises:
+            yield _spot(where, f"the chance to explore grows from {course[0]:.2g} to {min(max(course), 9.99):.2g}", "let it fall to 0.05")
         elif min(course) >= MOST_CHANCE and course[0] == course[-1] and len(course) > 2:
             yield _spot(
                 where,
@@ -691,7 +786,12 @@ def _course(values: list[Value]) -> list[float] | None:
 
 def _changes(script: Script, test: ast.AST) -> bool:
     """Whether something that a comparison reads is set in more than one place."""
-    read = {node.id if isinstance(node, ast.Name) else node.attr for node in ast.walk(test) if isinstance(node, ast.Name | ast.Attribute)}
+    called_for = {part for node in ast.walk(test) if isinstance(node, ast.Call) for part in ast.walk(node)}
+    read = {
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in ast.walk(test)
+        if isinstance(node, ast.Name | ast.Attribute) and node not in called_for
+    }
     places: dict[str, int] = {}
     idle = [
         range(function.lineno, (function.end_lineno or function.lineno) + 1)

@@ -22,6 +22,7 @@ PASSING: Final = frozenset(
      "clip", "clamp", "nan_to_num", "stop_gradient", "split", "chunk", "array_split", "flip", "iter", "next",
      "bool_", "atleast_1d", "atleast_2d", "broadcast_to", "view_as", "type_as", "append", "device_put"}
 )  # fmt: skip
+_RESHAPING: Final = frozenset({"detach", "squeeze", "unsqueeze", "view", "reshape", "flatten", "float", "to"})
 AVERAGES: Final = frozenset({"mean", "sum", "nanmean"})
 LEARNING: Final = frozenset(
     {"backward", "training_step", "manual_backward", "autograd", "grad", "value_and_grad", "grad_and_value", "vjp", "apply_gradients",
@@ -111,10 +112,24 @@ def _through(value: Symbol) -> list[Value] | None:
 def role(value: Value) -> str | None:
     """next_obs, reward, terminated, truncated, obs; None for anything else, and for what is several things."""
     roles = {_role(origin) for origin in origins(value) if origin.op != "const"}
-    return roles.pop() if len(roles) == 1 else None
+    if len(roles) == 1:
+        return roles.pop()
+    # Columns of rows in which everything lies side by side: by what the script calls each of them.
+    return _role_of_name(label(value)) if len(roles) > 2 else None
 
 
-def is_reward(value: Value, depth: int = 4) -> bool:
+def label(value: Value) -> str:
+    """What a script calls a part of something, where it takes it out; "" for what has no such name."""
+    while isinstance(value, Symbol):
+        if value.label:
+            return value.label
+        if (called(value) not in PASSING and value.op not in ("carried", "sampled")) or not value.args:
+            return ""
+        value = value.args[0]
+    return ""
+
+
+def is_reward(value: Value, depth: int = 6) -> bool:
     """A reward, or a sum of discounted ones."""
     if role(value) == "reward":
         return True
@@ -122,11 +137,17 @@ def is_reward(value: Value, depth: int = 4) -> bool:
     if any(_role(each) == "reward" for each in made):
         # What was added to an entry later, such as the value at a time limit, leaves it a reward.
         made = [each for each in made if not (each.op == "Add" and each.data == "in place")]
-    return depth > 0 and bool(made) and all(_sums_rewards(each, depth) for each in made)
+    if depth > 0 and bool(made) and all(_sums_rewards(each, depth) for each in made):
+        return True
+    # Shaped by the script, or a number of its own: by what it is called where it is taken out of a batch.
+    return words.REWARD(label(value)) and not outputs_in(value)
 
 
 def _sums_rewards(value: Symbol, depth: int) -> bool:
     if _role(value) == "reward":
+        return True
+    if value.label and words.REWARD(value.label) and not outputs_in(value):
+        # Computed by the script itself, and called a reward.
         return True
     if value.op == "Add" and value.data == "in place":
         return any(is_reward(argument, depth - 1) for argument in value.args)
@@ -160,12 +181,14 @@ def _role(value: Symbol) -> str | None:
         return ("next_obs", "reward", "ended", "info")[min(place, 3)] if count == 4 else _STEP[min(place, 4)]
     if value.op == "observed" or value.op == "reset":
         return "obs"
-    name = _unknown_name(value)
-    if name:
-        if words.REWARD(name):
-            return "reward"
-        if words.OBSERVATION(name):
-            return "next_obs" if "next" in name.lower() or name.lower().endswith("2") else "obs"
+    return _role_of_name(_unknown_name(value))
+
+
+def _role_of_name(name: str) -> str | None:
+    if name and words.REWARD(name):
+        return "reward"
+    if name and words.OBSERVATION(name):
+        return "next_obs" if "next" in name.lower() or name.lower().endswith(("2", "_", "_p", "prime")) else "obs"
     return None
 
 
@@ -177,7 +200,7 @@ def _unknown_name(value: Symbol) -> str:
         return str(value.data)
     if value.op == "item" and isinstance(value.data, str):
         return value.data
-    return ""
+    return value.label if value.op in ("item", "element", "column") else ""
 
 
 class Flag(NamedTuple):
@@ -226,9 +249,15 @@ def flag(value: Value, depth: int = 12) -> Flag | None:
             for each in inner_values[-2:]
             if not ((isinstance(each, Symbol) and each.op == "const") or _is_empty(each))
         ]
-        return flags[-1] if flags and all(flags) else None
-    name = _unknown_name(value)
-    if name and words.NOT_ENDED(name):
+        if flags and all(flags):
+            return flags[-1]
+        mixed = bool(value.label) and len({_role(each) for each in origins(value)}) > 2
+        return _flag_of_name(value.label) if mixed else None
+    return _flag_of_name(_unknown_name(value))
+
+
+def _flag_of_name(name: str) -> Flag | None:
+    if name and (words.NOT_ENDED(name) or words.KEPT(name)):
         return Flag(-1, frozenset({"named"}))
     if name and len(name) > 1 and words.END(name):
         return Flag(1, frozenset({"named"}))
@@ -569,6 +598,8 @@ def terms(
         return terms(held_last, sign, written(held_last) or where, depth - 1, joined, flipped)
     if value.op == "carried":
         return terms(value.args[0], sign, where, depth - 1, joined, flipped)
+    if called(value) in _RESHAPING and value.args and isinstance(value.args[0], Symbol) and value.args[0].op in ("Mult", "Div", "USub"):
+        return terms(value.args[0], sign, where, depth - 1, joined, flipped)
     if value.op == "phi":
         held = [argument for argument in value.args[1:] if number(argument) != 0]
         return (
@@ -585,12 +616,12 @@ def terms(
         signed, flipped = (-sign, where) if negative % 2 else (sign, flipped)
         sums = [each for each in held if isinstance(each, Symbol) and _bare(each).op in ("Add", "Sub") and not is_scalar(each)]
         scalars = [each for each in held if is_scalar(each)]
-        if len(sums) == 1 and len(scalars) == len(held) - 1:
+        if len(sums) == 1 and len(scalars) == len(held) - 1 and flag(sums[0]) is None:
             inner = terms(sums[0], signed, where, depth - 1, joined, flipped)
             return [one._replace(factors=[*scalars, *one.factors]) for one in inner]
         if len(scalars) == len(held) - 1:
             rest = next(each for each in held if each not in scalars)
-            if isinstance(rest, Symbol) and rest.op == "carried":
+            if isinstance(rest, Symbol) and (rest.op == "carried" or flag(rest) is not None):
                 return [Term(signed, held, where, joined, flipped)]
             inner = terms(rest, signed, where, depth - 1, joined, flipped)
             return [one._replace(factors=[*scalars, *one.factors]) for one in inner]
@@ -657,8 +688,14 @@ def holds(whole: Value, part: Value | None, depth: int = 9) -> bool:
     return isinstance(whole, Symbol) and whole.op == "net" and any(holds(each, part, depth - 1) for each in (*whole.args, *whole.stored))
 
 
-def outputs_in(value: Value) -> list[Symbol]:
-    """Networks' outputs that a value is, through choices of the smaller or the best one: not what they were asked about."""
+_KEPT: Final = frozenset({"array", "read", "column", "sampled", "element"})
+
+
+def outputs_in(value: Value, stored: bool = True) -> list[Symbol]:
+    """Networks' outputs that a value is, through choices of the smaller or the best one: not what they were asked about.
+
+    Without `stored` only those that were given for this very value, and not kept in something before.
+    """
     made: list[Symbol] = []
     pending: list[Value] = [value]
     seen: set[int] = set()
@@ -669,7 +706,10 @@ def outputs_in(value: Value) -> list[Symbol]:
         seen.add(id(current))
         if isinstance(current, Items):
             pending += current.items
-        if not isinstance(current, Symbol):
+        if not isinstance(current, Symbol) or (not stored and current.op in _KEPT):
+            continue
+        if current.label and current.op in ("item", "element", "read") and (_role_of_name(current.label) or _flag_of_name(current.label)):
+            # One of the columns of rows in which everything lies side by side.
             continue
         if current.op == "out":
             made.append(current)
@@ -779,6 +819,10 @@ def _copies(run: Execution) -> list[Copy]:
     for copy, source in run.copies:
         if (isinstance(copy, Record) or copy.op in ("net", "weights")) and id(copy) not in stepped:
             made[id(copy)] = Copy(copy, source)
+        for part in copy.attributes.values() if isinstance(copy, Record) else ():
+            # Its parts are copies, too, whether they are asked or not.
+            if isinstance(part, Record) and part.copy_of is not None and part.kind.is_network() and id(part) not in stepped:
+                made.setdefault(id(part), Copy(part, part.copy_of))
     for event in run.events:
         if event.name == "load" and event.value is not None:
             loaded, target = state_of(event.value), root(event.subject)
@@ -880,10 +924,30 @@ def _targets(run: Execution) -> Iterator[Target]:
         if len(held) < 2 or not any(term.sign > 0 and any(is_reward(one) for one in term.factors) for term in held):
             continue
         for term in held:
-            is_future = any(outputs_in(one) for one in term.factors if not is_scalar(one))
-            is_product = len(term.factors) > 1 or chosen_by_flag(term.factors[0]) is not None
+            is_future = any(outputs_in(one) or _is_support(one) for one in term.factors if not is_scalar(one) or _is_support(one))
+            is_product = len(term.factors) > 1 or chosen_by_flag(term.factors[0]) is not None or _is_best_of_next(run, term.factors[0])
             if term.sign > 0 and is_product and is_future and not any(is_reward(one) for one in term.factors):
                 yield Target(each, term, chosen.get(id(each)))
+
+
+def _is_support(value: Value) -> bool:
+    """The atoms of a distribution of returns: linspace(v_min, v_max, n), or what the script calls so."""
+    held = list(parts(value, into_networks=False, into_arrays=False))
+    if any(flag(part) is not None for part in held[:6]):
+        return False
+    return any(
+        called(part) == "linspace" or (part.op == "attribute" and str(part.data) in ("support", "atoms", "z", "zs")) for part in held[:12]
+    )
+
+
+def _is_best_of_next(run: Execution, value: Value) -> bool:
+    """The best value of the next observation, with neither a discount nor a mask."""
+    if not any(called(part) in ("max", "amax") for part in parts(value, into_networks=False, into_arrays=False)):
+        return False
+    slow = {id(copy.network) for copy in copies(run)}
+    return any(
+        id(root(out.args[0])) in slow or any(role(given) == "next_obs" for given in out.args[1:]) for out in outputs_in(value, stored=False)
+    )
 
 
 def _bare_sum(value: Value) -> Value:
@@ -897,6 +961,11 @@ def written(value: Value) -> ast.AST | None:
     if isinstance(value, Symbol) and value.site is not None:
         return value.site
     return value.node if isinstance(value, Symbol | Items | Table | Record) else None
+
+
+def bound_at(run: Execution, value: Value) -> list[ast.AST]:
+    """Statements that gave a value a name, or returned it."""
+    return run.bound[id(value)][1] if id(value) in run.bound else []
 
 
 def backwards(run: Execution) -> list[Event]:
@@ -988,5 +1057,7 @@ def carried(value: Value, depth: int = 8) -> Symbol | None:
     """What the pass before left, also where a branch puts something else in its place."""
     if isinstance(value, Symbol) and value.op == "phi":
         # Branches within branches share their parts: without a limit this would take longer than anybody waits.
+        return next((found for each in value.args[1:] if depth and (found := carried(each, depth - 1)) is not None), None)
+    if called(value) == "where" and isinstance(value, Symbol) and len(value.args) == 3:
         return next((found for each in value.args[1:] if depth and (found := carried(each, depth - 1)) is not None), None)
     return value if isinstance(value, Symbol) and value.op == "carried" else None

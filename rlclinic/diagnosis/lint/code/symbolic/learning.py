@@ -302,25 +302,31 @@ def steps_for_another_loss(script: Script) -> Iterator[Spot]:
     """An optimizer that steps after a loss which reaches none of its weights."""
     run = execution(script)
     last: Event | None = None
+    since: dict[int, list[Event]] = {}
+    if any(event.name in ("set grad", "set _grad") for event in run.events):
+        return  # gradients of one network are handed to another one
     for event in run.events if run.complete else ():
         if event.name == "backward":
             last = event
+            for several in since.values():
+                several.append(event)
+        elif event.name == "optimizer zero_grad":
+            since[id(event.subject)] = []
         elif event.name == "optimizer step" and last is not None and last.value is not None and isinstance(event.subject, Symbol):
+            learned = [each for each in since.get(id(event.subject), [last]) if each.value is not None] or [last]
+            since[id(event.subject)] = []
             reached = gradient(last.value)
             held = formulas.parameters(event.subject)
             if not reached or not held or not all(root(each) is not None for each in (*held, *reached)):
                 continue
-            if not any(_belongs(network, own) for network in reached for own in held):
-                before = [each for each in run.events if each.name == "backward" and each.loops == last.loops]
-                if any(
-                    _belongs(network, own) for each in before if each.value is not None for network in gradient(each.value) for own in held
-                ):
-                    continue
-                yield _spot(
-                    _loss_line(last) or event.node,
-                    "the optimizer that steps after this loss holds other weights than those it reaches: they are never changed by it",
-                    "let the gradient reach them",
-                )
+            own = [network for each in learned for network in gradient(each.value)]  # type: ignore[arg-type]
+            if not any(_belongs(network, one) for network in own for one in held):
+                for where in (_loss_line(last) or event.node, *formulas.bound_at(run, event.subject)[-1:]):
+                    yield _spot(
+                        where,
+                        "the optimizer that steps after this loss holds other weights than those it reaches: they are never changed by it",
+                        "let the gradient reach them",
+                    )
             acting = [network for network in reached if not formulas.optimized(run, network) and _acts(script, network)]
             if acting and all(root(each) is not None for each in held):
                 yield _spot(
@@ -373,7 +379,7 @@ def returns_are_advantages(script: Script) -> Iterator[Spot]:
                         and outputs_in(each.args[1])
                         for each in sums
                     )
-                    whole = [_unnormalized(each) for each in origins]
+                    whole = [unnormalized(each) for each in origins]
                     summed = bool(whole) and all(_is_discounted_error(each) for each in whole)
                     plain = len(sums) == len(origins) and any(id(each) in traces for each in sums)
                     if gradient(answer) and not gradient(goal) and (plain or less or summed):
@@ -384,7 +390,7 @@ def returns_are_advantages(script: Script) -> Iterator[Spot]:
                         )
 
 
-def _unnormalized(value: Value) -> Value:
+def unnormalized(value: Value) -> Value:
     """A value before its mean was subtracted and it was divided by its deviation."""
     while isinstance(value, Symbol) and (value.op in ("Div", "Sub") or called(value) in formulas.PASSING) and value.args:
         is_mean = value.op != "Sub" or any(called(part) == "mean" for part in formulas.parts(value.args[1], False, False))
@@ -659,11 +665,12 @@ def index_for_value(script: Script) -> Iterator[Spot]:
                 for factor in term.factors:
                     origins = [origin for origin in formulas.origins(factor) if origin.op != "const"]
                     if origins and all(_is_index(origin) for origin in origins) and len(term.factors) > 1:
-                        yield _spot(
-                            each.node,
-                            "the number of the best action is added to the reward, where its value is meant",
-                            ".max() in place of .argmax()",
-                        )
+                        for where in {id(origin): formulas.written(origin) for origin in origins}.values():
+                            yield _spot(
+                                where,
+                                "the number of the best action is added to the reward, where its value is meant",
+                                ".max() in place of .argmax()",
+                            )
 
 
 def _is_index(value: Symbol) -> bool:

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from rlclinic.diagnosis.lint.code.reading import words
 from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import experience, formulas, learning, sizes
-from rlclinic.diagnosis.lint.code.symbolic.execution import Items, Symbol, Value
+from rlclinic.diagnosis.lint.code.symbolic.execution import Execution, Items, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import called, execution, gradient, outputs_in, role, root, terms
 
 _CHOICES: Final = frozenset({"Categorical", "OneHotCategorical", "OneHotCategoricalStraightThrough"})
@@ -242,7 +243,7 @@ def no_noise(script: Script) -> Iterator[Spot]:
         if root(network) is not root(out.args[0])
     }
     learned = {loop for event in run.events if event.name == "backward" for loop in event.loops}
-    kept = _kept_steps(script)
+    kept = experience.kept_steps(script)
     for event in run.events if actors else ():
         if event.name != "env step" or not isinstance(event.value, Symbol) or len(event.value.args) < 2 or not set(event.loops) & learned:
             continue
@@ -254,27 +255,19 @@ def no_noise(script: Script) -> Iterator[Spot]:
                 "the actor is deterministic, and nothing is added to its action in training: it never tries anything else",
                 "+ noise",
             )
-            yield _spot(
-                event.node,
-                "the action of a deterministic actor is taken as it is, and nothing is added to it in training: it never tries anything else",
-                "+ noise",
-            )
+            for where in (event.node, *experience.chosen_at(script, event)):
+                yield _spot(
+                    where,
+                    "the action of a deterministic actor is taken as it is, and nothing is added to it in training: it never tries anything else",
+                    "+ noise",
+                )
 
 
+MOST_EVALUATED: Final = 0.1
+"""Random actions in an evaluation: Atari's protocol has 0.05 of them, and older ones up to 0.1."""
 _NOISY: Final = frozenset(
     {"normal", "randn", "randn_like", "standard_normal", "rsample", "uniform", "rand", "random", "noise", "multivariate_normal", "normal_"}
 )
-
-
-def _kept_steps(script: Script) -> set[int]:
-    """Steps of environments whose rewards are stored or learned from."""
-    return {
-        id(held.args[0])
-        for event in execution(script).events
-        if event.name == "store" and event.value is not None
-        for held in experience.shallow(event.value)
-        if isinstance(held, Symbol) and held.op == "stepped" and held.data[0] == 1
-    }
 
 
 def _is_loud(value: Value) -> bool:
@@ -326,19 +319,16 @@ def _direct(value: Value) -> list[Value]:
 def chance_in_evaluation(script: Script) -> Iterator[Spot]:
     """Steps that nothing is learned from, in an environment of their own, with noise or with a draw where a certain action could be had."""
     run = execution(script)
-    kept = _kept_steps(script)
+    kept = experience.kept_steps(script)
     trained_in = {id(event.subject) for event in run.events if event.name == "env step" and id(event.value) in kept}
     for event in run.events if trained_in else ():
         if event.name != "env step" or id(event.subject) in trained_in or not isinstance(event.value, Symbol) or len(event.value.args) < 2:
             continue
         for part in formulas.parts(event.value.args[1], into_networks=False, into_arrays=False):
-            if part.op == "phi" and isinstance(part.args[0], Symbol) and part.args[0].op in ("const", "Not"):
-                test = part.args[0]
-                holds = bool(test.data) if test.op == "const" else not (isinstance(test.args[0], Symbol) and test.args[0].data)
-                taken, other = (part.args[1], part.args[2]) if holds else (part.args[2], part.args[1])
-                if _draws(taken) and not _draws(other) and any(each.op == "out" for each in formulas.parts(other)):
+            if called(part) in ("sample", "rsample", "multinomial") and _could_be_certain(run, part):
+                for where in experience.chosen_at(script, event):
                     yield _spot(
-                        event.node,
+                        where,
                         "actions are drawn at random in an evaluation, though the likeliest one could be asked for",
                         "deterministic=True",
                     )
@@ -353,11 +343,45 @@ def chance_in_evaluation(script: Script) -> Iterator[Spot]:
                 and any(outputs_in(each) for each in part.args if each not in loud)
                 and _is_loud(loud[0])
             ):
-                yield _spot(event.node, "noise is added to the actions of an evaluation: it measures the noise, too", "no noise")
+                for where in (event.node, *experience.chosen_at(script, event)):
+                    yield _spot(where, "noise is added to the actions of an evaluation: it measures the noise, too", "no noise")
+    yield from _chance_of_evaluation(script, trained_in)
 
 
-def _draws(value: Value) -> bool:
-    return any(called(part) in ("sample", "rsample") for part in formulas.parts(value, into_networks=False, into_arrays=False))
+def _could_be_certain(run: Execution, drawn: Symbol) -> bool:
+    """Whether a draw stands in one of two branches that a call decided on, and the other one draws nothing."""
+    line = getattr(drawn.node, "lineno", 0)
+    for node, decided in run.switches:
+        taken, other = (node.body, node.orelse) if decided else (node.orelse, node.body)
+        inside = [each for each in (taken if isinstance(taken, list) else [taken]) if each.lineno <= line <= (each.end_lineno or 0)]
+        left = [name for each in (other if isinstance(other, list) else [other]) for name in words.identifiers(each)]
+        within = isinstance(node, ast.If) or any(one is drawn.node for each in inside for one in ast.walk(each))
+        if inside and within and left and not {"sample", "rsample", "multinomial"} & set(left):
+            return True
+    return False
+
+
+def _chance_of_evaluation(script: Script, trained_in: set[int]) -> Iterator[Spot]:
+    """A share of random actions, as a number, in steps that nothing is learned from."""
+    run = execution(script)
+    busy = {
+        each.loops[-1]
+        for each in run.events
+        if each.loops
+        and (
+            each.name in ("store", "backward")
+            or (each.name == "update" and not (isinstance(each.subject, Symbol) and each.subject.op in ("const", "carried", "Add")))
+        )
+    }
+    for event, test, _, holds, fails in experience.choices(script):
+        threshold = experience.threshold(test)
+        if threshold is None or id(event.subject) in trained_in or busy & set(event.loops[-1:]):
+            continue
+        share = formulas.number(threshold[0])
+        explores = holds if threshold[1] else fails
+        if share is not None and share > MOST_EVALUATED and experience.is_random_action(explores):
+            for where in (event.node, *experience.chosen_at(script, event)):
+                yield _spot(where, f"{share:.0%} of an evaluation's actions are random: it measures the chance, too", "epsilon = 0")
 
 
 def log_prob_not_summed(script: Script) -> Iterator[Spot]:

@@ -10,10 +10,22 @@ from builtins import id as builtins_id
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import exploration, libraries, schedules, slips, storage, wrappers
+from rlclinic.diagnosis.lint.code import exploration, libraries, neglects, schedules, slips, storage, wrappers
 from rlclinic.diagnosis.lint.code.reading import words
 from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
-from rlclinic.diagnosis.lint.code.symbolic import agents, critics, experience, formulas, learning, policies, returns, sizes, tables, wiring
+from rlclinic.diagnosis.lint.code.symbolic import (
+    agents,
+    consistency,
+    critics,
+    experience,
+    formulas,
+    learning,
+    policies,
+    returns,
+    sizes,
+    tables,
+    wiring,
+)
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import Term, called, execution, flag, gradient, outputs_in, role, root, terms
 
@@ -46,11 +58,21 @@ def no_mask(script: Script) -> Iterator[Spot]:
     for target in formulas.targets(script):
         if not _is_trace(target) and not _masked(target):
             stored = [each for factor in target.future.factors for each in _stored_factor(factor)]
-            tables = all(
-                isinstance(out.args[0], Symbol) and out.args[0].op == "array"
+            answers = [out for factor in target.future.factors for out in outputs_in(factor)]
+            tables = bool(answers) and all(isinstance(out.args[0], Symbol) and out.args[0].op == "array" for out in answers)
+            compared = [
+                origin
                 for factor in target.future.factors
-                for out in outputs_in(factor)
-            )
+                for part in formulas.parts(factor)
+                if part.op == "Compare" and part.data in ("Is", "IsNot")
+                for origin in formulas.origins(part.args[0])
+            ]
+            for statement in [each for origin in compared[-1:] for each in formulas.bound_at(execution(script), origin)[-2:]]:
+                yield _spot(
+                    statement,
+                    "nothing is kept as None where an episode ended, though that is how the target looks for ends",
+                    "None if terminated",
+                )
             for where in stored or [target.sum]:
                 # Rows of a table that belong to terminal states are never written, and stay at 0.
                 yield Spot(
@@ -115,7 +137,8 @@ def mask_inverted(script: Script) -> Iterator[Spot]:
                 if held is not None and held.sign > 0 and "named" not in held.ends and not _is_choice(target):
                     chosen = [each for each in _stored_factor(factor) if flag(each) is not None]
                     own = [factor] if factor is not whole and isinstance(factor, Symbol) else [target.sum]
-                    yield _spot((chosen or own)[0].node, text, "1 - terminated")
+                    for where in ((chosen or own)[0].node, target.sum.node):
+                        yield _spot(where, text, "1 - terminated")
                 taken = formulas.chosen_by_flag(factor) if held is None else None
                 if taken is not None and taken[0].sign > 0 and "named" not in taken[0].ends:
                     yield _spot(formulas.written(taken[1]), text, "0 where terminated")
@@ -210,6 +233,17 @@ def truncation_in_mask(script: Script) -> Iterator[Spot]:
             ]
             kept = [one for origin in formulas.origins(factor) if origin.op == "Mult" for one in formulas.factors(origin)]
             held = flag(factor) or next((one for one in map(flag, [*keys, *kept]) if one is not None), None)
+            for part in formulas.parts(factor, into_networks=True) if held is not None and "truncated" in held.ends else ():
+                decided = flag(part.args[0]) if part.op == "phi" else None
+                empty = part.op == "phi" and any(
+                    isinstance(each, Symbol) and each.op == "const" and each.data is None for each in part.args[1:]
+                )
+                if empty and decided is not None and {"terminated", "truncated"} <= decided.ends:
+                    yield _spot(
+                        part.node,
+                        "at a time limit, too, no next observation is kept: the future there is worth something, and the target says that it is not",
+                        "if terminated",
+                    )
             if held is not None and "truncated" in held.ends:
                 for part in formulas.parts(factor):
                     joined = part.op in ("Or", "BitOr") or called(part) in ("logical_or", "maximum", "bitwise_or")
@@ -234,6 +268,12 @@ def _where_joined(script: Script, joined: Symbol, factor: Value) -> ast.AST | No
         for part in formulas.parts(factor, into_networks=False)
         if any(each is joined for each in part.args) and part.op in ("Sub", "Not", "Invert")
     ]
+    begun, ended = getattr(stored, "lineno", 0), getattr(stored, "end_lineno", None) or 0
+    if stored is not None and begun <= getattr(joined.node, "lineno", 0) <= ended:
+        return stored
+    apart = stored is not None and experience.keeps_apart(script)
+    if stored is not None and not apart and decides:
+        return stored
     if masks and stored is not None:
         # Kept for something else, too, such as the cut of a trace: the mask is the place.
         return masks[0].node
@@ -274,8 +314,10 @@ def online_network_in_target(script: Script) -> Iterator[Spot]:
     if not sources:
         return
     reached = {id(part) for event in formulas.backwards(run) if event.value is not None for part in formulas.parts(event.value)}
+    learned = {key for event in formulas.backwards(run) if event.value is not None for key in _with_gradient(event.value)}
     for target in formulas.targets(script):
-        if _is_trace(target) or id(target.sum) not in reached or any(gradient(factor) for factor in target.future.factors):
+        flows = any(builtins_id(out) in learned for factor in target.future.factors for out in outputs_in(factor))
+        if _is_trace(target) or id(target.sum) not in reached or flows:
             continue
         answers = [out for factor in target.future.factors for out in outputs_in(factor)]
         fresh = {id(out) for factor in target.future.factors for out in experience.asked_here(factor)}
@@ -296,7 +338,7 @@ def online_network_in_target(script: Script) -> Iterator[Spot]:
 def _given_by_others(out: Symbol, depth: int = 6) -> Iterator[Symbol]:
     """What other networks answered that a network is asked about, through its own layers."""
     for given in out.args[1:]:
-        for inner in outputs_in(given):
+        for inner in outputs_in(given, stored=False):
             if root(inner.args[0]) is not root(out.args[0]):
                 yield inner
             elif depth > 0:
@@ -354,11 +396,12 @@ def target_with_gradient(script: Script) -> Iterator[Spot]:
                     asked = [out for factor in target.future.factors for out in outputs_in(factor)]
                     through = any(builtins_id(out) in reached for out in asked) or not asked
                     if builtins_id(target.sum) in reached and through and _trained(run, target.future):
-                        yield _spot(
-                            target.sum.node,
-                            "the gradient flows into the target, too: the network is drawn to make its own targets easy",
-                            "with torch.no_grad(): around it, or .detach()",
-                        )
+                        for where in (target.sum.node, *(formulas.written(out) for out in asked if builtins_id(out) in reached)):
+                            yield _spot(
+                                where,
+                                "the gradient flows into the target, too: the network is drawn to make its own targets easy",
+                                "with torch.no_grad(): around it, or .detach()",
+                            )
 
 
 def _with_gradient(value: Value) -> set[int]:
@@ -446,7 +489,7 @@ def _is_one_number(out: Symbol) -> bool:
 def advantage_turned_round(script: Script) -> Iterator[Spot]:
     """value - target as the weight of a policy gradient."""
     for event, _term, factor in weighted(script):
-        inner = factor
+        inner = learning.unnormalized(factor)
         while isinstance(inner, Symbol) and called(inner) in formulas.PASSING and inner.args:
             inner = inner.args[0]
         held = terms(inner)
@@ -803,6 +846,11 @@ def target_entropy_positive(script: Script) -> Iterator[Spot]:
                 ):
                     where = kept[0].factors[-1]
                     yield _spot(
+                        kept[0].joined,
+                        "the entropy to keep has the sign of one that a policy of continuous actions can hardly reach: the temperature grows without end",
+                        "log_prob + target_entropy, which is -action_dim",
+                    )
+                    yield _spot(
                         where.node,
                         "the entropy to keep is the number of action dimensions, without a minus: a policy of continuous actions can hardly reach it, and the temperature grows without end",
                         "-action_dim",
@@ -1023,11 +1071,13 @@ def returns_left_reversed(script: Script) -> Iterator[Spot]:
         if id(event.subject) not in used and id(event.value) not in held:
             continue
         if any(id(origin) in sums for origin in formulas.origins(event.value)):
-            yield _spot(
-                event.node,
-                "returns are collected from the last step to the first, and never turned round: each step gets that of another one",
-                "returns.insert(0, …), or returns[::-1]",
-            )
+            taken = [call.node for call in run.calls if call.args and call.args[0] is event.subject and called(call) in formulas.PASSING]
+            for where in (event.node, *taken[-1:], *formulas.bound_at(run, event.subject)[1:2]):
+                yield _spot(
+                    where,
+                    "returns are collected from the last step to the first, and never turned round: each step gets that of another one",
+                    "returns.insert(0, …), or returns[::-1]",
+                )
 
 
 def _is_backwards(walked: Value) -> bool:
@@ -1228,11 +1278,17 @@ def polyak_shares(script: Script) -> Iterator[Spot]:
         rarely = any(part.op == "Mod" for guard in event.guards for part in formulas.parts(guard, into_networks=False))
         whole = share == 1 and (rarely or _is_before_learning(run, event))
         if share is not None and 0.5 < share <= 1 and not whole:
-            yield _spot(
-                event.node,
-                f"the slow copy takes {share:g} of the new weights at each update, and keeps {1 - share:.2g} of its own: it is hardly slower than the network",
-                "tau = 0.005 of the new ones",
-            )
+            written = [
+                part.node
+                for part in formulas.parts(event.value, into_networks=False, into_arrays=False)
+                if part.op == "const" and formulas.number(part) == share and part.data != 1
+            ] + [part.node for part in formulas.parts(event.value, False, False) if share == 1 and part.op == "const" and part.data == 1.0]
+            for where in (event.node, *written[:1]):
+                yield _spot(
+                    where,
+                    f"the slow copy takes {share:g} of the new weights at each update, and keeps {1 - share:.2g} of its own: it is hardly slower than the network",
+                    "tau = 0.005 of the new ones",
+                )
 
 
 def copied_off_the_interval(script: Script) -> Iterator[Spot]:
@@ -1258,7 +1314,9 @@ def _share(value: Value, into: Value) -> float | None:
         if any(source is not None and source is not into for source in sources):
             numbers = [formulas.number(factor) for factor in term.factors]
             known = [number for number in numbers if number is not None]
-            return known[0] if len(known) == 1 and len(term.factors) == 2 else None
+            # Added as they are, on top of the copy's own share.
+            whole = 1.0 if len(term.factors) == 1 else None
+            return known[0] if len(known) == 1 and len(term.factors) == 2 else whole
     return None
 
 
@@ -1366,11 +1424,12 @@ def observation_not_carried(script: Script) -> Iterator[Spot]:
         given = list(formulas.parts(last.args[1]))
         seen = [part for part in given if part.op in ("observed", "reset")]
         if any(part.op == "out" for part in given) and seen and not any(part.op in ("stepped", "step") for part in given):
-            yield _spot(
-                node,
-                "actions are chosen for the first observation again and again: what the step returns is not carried to the next one",
-                "obs = next_obs",
-            )
+            for where in (node, *experience.left_as_it_was(script, seen, events[-1])):
+                yield _spot(
+                    where,
+                    "actions are chosen for the first observation again and again: what the step returns is not carried to the next one",
+                    "obs = next_obs",
+                )
 
 
 def never_reset(script: Script) -> Iterator[Spot]:
@@ -1470,11 +1529,12 @@ def noise_out_of_bounds(script: Script) -> Iterator[Spot]:
                 continue
             seen.add(id(current))
             if current.op == "Add" and any(_is_noise(each) for each in current.args) and any(outputs_in(each) for each in current.args):
-                yield _spot(
-                    current.node,
-                    "noise is added to the policy's action, and nothing keeps it within its bounds",
-                    "np.clip(action + noise, low, high)",
-                )
+                for where in (current.node, *formulas.bound_at(execution(script), current)):
+                    yield _spot(
+                        where,
+                        "noise is added to the policy's action, and nothing keeps it within its bounds",
+                        "np.clip(action + noise, low, high)",
+                    )
             elif current.op not in ("out", "stepped", "observed", "array", "Add"):
                 pending += current.args
 
@@ -1494,8 +1554,8 @@ def _sizes(script: Script) -> tuple[list[Symbol], set[int]]:
         wrong: list[Symbol] = []
         lines: dict[int, bool] = {}
         averaged = {id(each.node): each.node for event in formulas.backwards(run) for each in _averaged(event.value)}
-        for each, one, other in sizes.pairs(run.sums, run.calls):
-            clash = sizes.clash(one, other) and id(each.node) not in averaged
+        for each, one, other, differ in sizes.pairs(run.sums, run.calls):
+            clash = differ and id(each.node) not in averaged
             if clash:
                 wrong.append(each)
             line = getattr(each.node, "lineno", 0)
@@ -1522,11 +1582,27 @@ def _averaged(value: Value | None) -> Iterator[Symbol]:
 
 def column_against_row(script: Script) -> Iterator[Spot]:
     for each in _sizes(script)[0]:
+        for column in _columns(each):
+            yield _spot(
+                column,
+                f"this answer is a column [N, 1], and line {getattr(each.node, 'lineno', 0)} takes it for a row [N]: the result is a square [N, N]",
+                ".squeeze(-1)",
+            )
         yield _spot(
             each.node,
             "a column [N, 1] meets a row [N]: the result is a square [N, N], and every entry is mixed with every other one",
             ".squeeze(-1) on the column",
         )
+
+
+def _columns(clash: Symbol) -> list[ast.AST]:
+    """Where the network answered whose column meets a row: on the line of the network's own code."""
+    made = []
+    for side in clash.args[:2]:
+        found = sizes.shape(side)
+        if found and len(found) > 1 and found[-1] in (1, sizes.FEATURES):
+            made += [out.node for out in formulas.origins(side) if out.op == "out" and out.node is not None]
+    return made[:2]
 
 
 def cleared(id: str, script: Script) -> set[int]:
@@ -1638,5 +1714,5 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
 _ROOMS: Final = (
     MEANINGS, agents.MEANINGS, learning.MEANINGS, experience.MEANINGS, policies.MEANINGS, wiring.MEANINGS, wrappers.MEANINGS,
     libraries.MEANINGS, tables.MEANINGS, critics.MEANINGS, returns.MEANINGS, exploration.MEANINGS, storage.MEANINGS,
-    schedules.MEANINGS, slips.MEANINGS,
+    schedules.MEANINGS, slips.MEANINGS, neglects.MEANINGS, consistency.MEANINGS,
 )  # fmt: skip

@@ -43,7 +43,19 @@ def clash(one: Shape | None, other: Shape | None) -> bool:
     if one is None or other is None or len(one) == len(other):
         return False
     short, long = sorted((one, other), key=len)
-    return len(long) == len(short) + 1 and len(short) > 0 and long[-1] == 1 and long[:-1] == short and short[-1] != 1
+    if len(long) != len(short) + 1 or not short or long[:-1] != short or short[-1] == 1:
+        return False
+    return long[-1] == 1
+
+
+def clashes(one: Value, other: Value, known: dict[int, Shape | None]) -> bool:
+    """Whether a column meets a row; a network's answer of unknown width can only be a column where the script runs at all."""
+    first, second = shape(one, known), shape(other, known)
+    if first is None or second is None or clash(first, second):
+        return clash(first, second)
+    (short, _), (long, answer) = sorted(((first, one), (second, other)), key=lambda pair: len(pair[0]))
+    wide = len(long) == 2 and len(short) == 1 and long[:1] == short and short[0] in (BATCH, LANES) and long[1] == FEATURES
+    return wide and bool(formulas.origins(answer)) and all(each.op == "out" for each in formulas.origins(answer))
 
 
 def _shape(value: Value, known: dict[int, Shape | None], depth: int) -> Shape | None:
@@ -80,8 +92,9 @@ def _shape(value: Value, known: dict[int, Shape | None], depth: int) -> Shape | 
     if value.op in ("sampled", "reversed", "carried"):
         return next((found for found in (shape(each, known, depth) for each in value.args) if found is not None), None)
     if value.op == "phi":
-        held = {shape(each, known, depth) for each in value.args[1:] if formulas.number(each) is None}
-        return held.pop() if len(held) == 1 else None if held else ()
+        branches = [each for each in value.args[1:] if not (isinstance(each, Symbol) and each.op == "const")]
+        held = {shape(each, known, depth) for each in branches if formulas.number(each) is None} - {None}
+        return held.pop() if len(held) == 1 else None if held or branches else ()
     if value.op in ("Add", "Sub", "Mult", "Div", "Compare", "BitAnd", "BitOr", "Pow", "And", "Or"):
         return _broadcast([shape(each, known, depth) for each in value.args])
     if value.op in ("USub", "Not", "Invert"):
@@ -168,7 +181,7 @@ def _of_step(value: Symbol) -> Shape | None:
     lanes: Shape
     if _is_single_env(value):
         lanes = ()
-    elif _is_vector_env(value):
+    elif is_vector(value):
         lanes = (LANES,)
     else:
         return None
@@ -194,7 +207,7 @@ def is_single(env: Value) -> bool:
     return isinstance(env, Symbol) and env.op == "env" and env.data == "make"
 
 
-def _is_vector_env(value: Symbol) -> bool:
+def is_vector(value: Symbol) -> bool:
     env = _env_of(value)
     return isinstance(env, Symbol) and env.op == "env" and ("Vec" in str(env.data) or "make_vec" in str(env.data))
 
@@ -227,8 +240,14 @@ def _joined_sizes(value: Value) -> tuple[list[Value], Shape | None] | None:
 
 def _dimension(value: Value) -> int | str:
     number = formulas.number(value)
-    if number is None and called(value) == "len":
-        return BATCH
+    if number is None and isinstance(value, Symbol):
+        # len(x), x.shape[0], x.size(0)
+        of = value.args[0] if called(value) in ("len", "size") and value.args else None
+        if value.op in ("item", "read") and value.data == 0 and isinstance(value.args[0], Symbol) and value.args[0].data == "shape":
+            of = value.args[0].args[0]
+        inner = shape(of) if of is not None else None
+        if of is not None:
+            return inner[0] if inner else BATCH
     return int(number) if number is not None else FEATURES
 
 
@@ -274,6 +293,8 @@ def _picked(inner: Shape, keys: list[Value]) -> Shape | None:
             if not many:
                 made.append(BATCH)
             many += 1
+        elif isinstance(key, Symbol) and key.op == "element":
+            rest.pop(0)
         else:
             return None
     return (*made, *rest)
@@ -431,13 +452,13 @@ _SHAPELESS: Final = frozenset(
 )
 
 
-def pairs(sums: list[Symbol], calls: list[Symbol]) -> Iterator[tuple[Symbol, Shape | None, Shape | None]]:
-    """Everything that is added, multiplied or compared entry by entry, and the sizes of both sides."""
+def pairs(sums: list[Symbol], calls: list[Symbol]) -> Iterator[tuple[Symbol, Shape | None, Shape | None, bool]]:
+    """Everything that is added, multiplied or compared entry by entry, the sizes of both sides, and whether they clash."""
     known: dict[int, Shape | None] = {}
     for each in (*sums, *calls):
         sides = each.args if each.op in ("Add", "Sub", "Mult", "Div") else each.args[:2] if called(each) in SQUARES else ()
         if len(sides) == 2 and each.node is not None:
-            yield each, shape(sides[0], known), shape(sides[1], known)
+            yield each, shape(sides[0], known), shape(sides[1], known), clashes(sides[0], sides[1], known)
 
 
 SQUARES: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss"})

@@ -65,7 +65,7 @@ def _updates(script: Script) -> Iterator[Update]:
                 yield Update(table, state, action, event.value, step, event.node)
 
 
-def _is_next(value: Value, step: Symbol) -> bool:
+def is_next(value: Value, step: Symbol) -> bool:
     """Whether a state is the one that a step led to."""
     found = experience.latest(value)
     return bool(found) and all(each.op == "stepped" and each.data[0] == 0 and each.args[0] is step for each in found)
@@ -101,8 +101,8 @@ class _Slopes:
             and value.args[0].args[0] is table
         ):
             state = value.args[0].args[1]
-            if _is_next(state, self.update.step):
-                return "next" if not _is_next(self.update.state, self.update.step) else "old"
+            if is_next(state, self.update.step):
+                return "next" if not is_next(self.update.state, self.update.step) else "old"
             return "old"
         if value.op in ("method", "call") and called(value) not in formulas.PASSING and value.args:
             rows = [
@@ -110,7 +110,7 @@ class _Slopes:
             ]
             chosen = [part for part in rows if called(value) != "argmax"]
             if chosen and called(value) != "where":
-                return "next" if all(_is_next(part.args[1], self.update.step) for part in chosen) else "same"
+                return "next" if all(is_next(part.args[1], self.update.step) for part in chosen) else "same"
             if called(value) in _BEST:
                 inner = value.args[0]
                 if inner is table:
@@ -205,7 +205,7 @@ def best_of_another(script: Script) -> Iterator[Spot]:
 def future_of_the_same(script: Script) -> Iterator[Spot]:
     for update, slopes, _, _, best in _read(script):
         same = slopes.slope("same")
-        if "same" in slopes.met and same is not None and same > 1e-6 and abs(best) < 1e-9 and not _is_next(update.state, update.step):
+        if "same" in slopes.met and same is not None and same > 1e-6 and abs(best) < 1e-9 and not is_next(update.state, update.step):
             yield _spot(
                 slopes.met["same"].node,
                 "the future is that of the state before the step, where the one after it is meant",
@@ -215,7 +215,7 @@ def future_of_the_same(script: Script) -> Iterator[Spot]:
 
 def stored_for_the_next(script: Script) -> Iterator[Spot]:
     for update in updates(script):
-        if _is_next(update.state, update.step):
+        if is_next(update.state, update.step):
             yield _spot(
                 update.node,
                 "the entry of the state after the step is changed: the one that the action was chosen in learns nothing",
