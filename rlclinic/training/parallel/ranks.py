@@ -193,10 +193,14 @@ class Ranks:
 
     def _agree(self, name: str, size: int) -> None:
         """Wait for all ranks; if they mean different messages, until the watch names them, as with any collective that hangs."""
-        meant = zlib.crc32(f"{self.pulse.sequence} {name} {size}".encode())
-        bounds = torch.tensor([meant, -meant])
-        dist.all_reduce(bounds, dist.ReduceOp.MAX)
-        if bounds.tolist() != [meant, -meant]:
+        meant = zlib.crc32(f"{self.pulse.sequence} {name} {size}".encode()) >> 1
+        if self.memory is not None and self.memory.meets:
+            agreed = self.memory.meet(self.rank, meant, self._look)
+        else:
+            bounds = torch.tensor([meant, -meant])
+            dist.all_reduce(bounds, dist.ReduceOp.MAX)
+            agreed = bounds.tolist() == [meant, -meant]
+        if not agreed:
             self.heart.known.wait(MISUNDERSTOOD_SECONDS)
             raise RuntimeError(f"ranks mean different messages: here it is {name} with {size} bytes")
 
@@ -204,6 +208,12 @@ class Ranks:
         """Tensors of every rank by name, in one message; they have the same shapes everywhere."""
         shapes = shapes_of(own)
         return [unpack(shapes, row) for row in self.gather(name, pack(own, self.device)).unbind(0)]
+
+    def _look(self) -> None:
+        """RuntimeError where those who are waited for will not come: the watch knows, or a process is no more."""
+        gone = None if self.memory is None else self.memory.find_gone()
+        if gone is not None or self.heart.known.is_set():
+            raise RuntimeError("a rank is lost" if gone is None else f"the process of rank {gone} is gone")
 
     # ── announcements ──
 
