@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +191,16 @@ def _open_redis() -> Iterator[redis_server.Server | None]:
             yield server
         finally:
             del os.environ["RLCLINIC_REDIS"]
+
+
+@contextmanager
+def _open_ray(*, wanted: bool) -> Iterator[ray_server.Node | None]:
+    """A Ray cluster for this process and its children, where it is wanted and installed."""
+    if not wanted or not ray_server.is_there():
+        yield None
+        return
+    with ray_server.serve() as node:
+        yield node
 
 
 def _start_server(store: Store) -> "subprocess.Popen[bytes]":
@@ -441,7 +451,7 @@ def main() -> None:
                 namespaces.hosts(int(remote)) as hosts,
                 opened(kind, [host.here for host in hosts]) as (store, server),
                 # Jobs that only some workers can do have tags, which a local queue does not need.
-                ray_server.serve() if kind == "PostgreSQL" and ray_server.is_there() else nullcontext() as ray_node,
+                _open_ray(wanted=kind == "PostgreSQL") as ray_node,
             ):
                 jobs, seconds = (4, 60.0) if asked.quick else (asked.jobs, asked.seconds)
                 rows += storm(kind, store, server, hosts[0] if hosts else None, ray_node, jobs, asked.seed, seconds)

@@ -318,7 +318,7 @@ def main() -> None:
             (f"{algorithm}: gradient steps of 8 seeds on 2 cores against d3rlpy", both, 1.5, 3.0),
         ):
             row = {"what": what, "unit": "x", "value": float(np.median(times)), "better": "higher", "bar": bar, "stretch": stretch}
-            write(row, "--only --peer")
+            write(row | {"pairs": times}, "--only --peer --peer-python PYTHON")
             print(what, [round(each, 2) for each in times], flush=True)
     shutil.rmtree(home)
 

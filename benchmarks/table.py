@@ -32,6 +32,7 @@ TITLES = {
     "hopper": "A hopping robot in few steps",
     "footprint": "What it costs to have it",
     "diagnosis": "Is the diagnosis right?",
+    "outside": "The same, on tasks, faults and scripts written without a look at the rules",
     "witness": "Does an environment that is examined name its own fault?",
     "published": "What is said of 192 published agents?",
     "diagnosis_latency": "How long a diagnosis takes",

@@ -22,6 +22,10 @@ OBJECT_STORE_BYTES: Final = 100_000_000
 """Of a cluster of our own: what is sent through it is small."""
 
 
+class ClusterAway(RunError):
+    """A cluster that cannot be reached, or has no node now. It may come back: a queue tries again what it ends."""
+
+
 def load() -> Any:
     """The module `ray`; UsageError where it is not installed."""
     try:
@@ -46,7 +50,7 @@ def connect(address: str | None, cores: int) -> Any:
     try:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, configure_logging=False, **options)
     except (ConnectionError, RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
-        raise RunError(
+        raise ClusterAway(
             f"the Ray cluster {options['address']} cannot be used: {shorten(error)}.\n  Nothing was started.\n"
             "  See that it runs (ray status), that RAY_ADDRESS names it, and that its token is yours"
         ) from None
@@ -85,7 +89,7 @@ def _find_address(given: str | None) -> str:
         socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
     except (OSError, ValueError, OverflowError) as error:
         where = f"of this machine ({known})" if given == "auto" else address
-        raise RunError(
+        raise ClusterAway(
             f"the Ray cluster {where} does not answer: {shorten(error)}.\n  Nothing was started.\n"
             "  Start it (ray start --head), or see that RAY_ADDRESS or --on names the one that runs"
         ) from None

@@ -294,7 +294,8 @@ def _extra(of: list[Ranks]) -> None:
 
 def plant_stale_gradients() -> None:
     """The last rank sends the gradient of the minibatch before."""
-    own, before = RankPart.own_gradient, []
+    own = RankPart.own_gradient
+    before: list[torch.Tensor] = []
 
     def stale(self: RankPart, *given: Any) -> Any:
         grad, readings = own(self, *given)

@@ -303,8 +303,12 @@ def main() -> None:
     parser.add_argument("--within", type=float, default=3_600.0, help="seconds after which no group is begun")
     parser.add_argument("--lines", type=Path, help="note every group in this file, and go on from there the next time")
     parser.add_argument("--development", action="store_true", help="instead: tasks on which rules may be written, without a result")
+    parser.add_argument(
+        "--tasks", nargs="*", help="only these, without a result: several processes share the work, their lines are put together"
+    )
     args = parser.parse_args()
     tasks = DEVELOPMENT if args.development else TASKS
+    tasks = {name: task for name, task in tasks.items() if args.tasks is None or name in args.tasks}
     looks = [json.loads(line) for line in args.lines.read_text().splitlines()] if args.lines and args.lines.exists() else []
     seen = [Cell(**{**each["cell"], "settings": tuple(each["cell"]["settings"])}) for each in looks]
     cells = [cell for cell in list_cells(tasks, args.healthy) if (args.only is None or cell.cause in args.only) and cell not in seen]
@@ -334,7 +338,7 @@ def main() -> None:
         return
     rows = to_rows(looks)
     print(json.dumps(rows, indent=1), flush=True)
-    if args.development:
+    if args.development or args.tasks is not None:
         return
     provenance.write("offline_faults", rows, provenance.provenance("python -m benchmarks.recorded_data.faults"), args.quick)
 

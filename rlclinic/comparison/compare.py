@@ -32,12 +32,13 @@ def compare_sides(
     trained = [side for side in sides if len(side)]
     envs = {side.env for side in sides if side.env is not None}
     measure = outcomes.measure_of(trained)
-    bar, notes = _threshold(trained, threshold)
+    comparable = len(envs) <= 1
+    # The return that solves one environment says nothing of another.
+    bar, notes = _threshold(trained, threshold) if comparable else (threshold, [])
     common = outcomes.common_steps(trained, measure) if measure is not None else None
     read: dict[str, list[Reading]] = {}
     if measure is not None and common is not None:
         read = {side.label: outcomes.readings(side, measure, common, bar) for side in trained}
-    comparable = len(envs) <= 1
     horizon = stats.shared_horizon(*(outcomes.times(found) for found in read.values())) if read and bar is not None else None
     return Compared(
         sides=[side.facts() for side in sides],

@@ -373,10 +373,16 @@ def count_gpus(place: RayPlace) -> int:
 
 
 def _check_room(threads: int, gpus: float) -> None:
-    """UsageError where no node could ever take a cohort: Ray would wait for one without a word."""
+    """UsageError where no node could ever take a cohort, ClusterAway where there is none now: Ray would wait without a word."""
     nodes = [node["Resources"] for node in connect().nodes() if node["Alive"]]
     if any(node.get("CPU", 0) >= threads and node.get("GPU", 0) >= gpus for node in nodes):
         return
+    if not any(node.get("CPU", 0) for node in nodes):
+        # Nobody's settings are wrong: a job of the queue is tried again, and finds the node that is starting.
+        raise ray_cluster.ClusterAway(
+            "no node of the Ray cluster that takes work is alive.\n  Nothing was started.\n"
+            "  See ray status, and try again once a node has joined"
+        )
     there = ", ".join(f"{node.get('CPU', 0):g} CPUs and {node.get('GPU', 0):g} GPUs" for node in nodes) or "none"
     raise UsageError(
         f"a cohort takes {threads} CPUs and {gpus:g} GPUs, and no node of the cluster has that many ({there}).\n"

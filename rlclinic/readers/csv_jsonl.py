@@ -110,7 +110,7 @@ def read_blocks(blocks: Iterator[Block], count: LeftOut, options: Options, *, pa
     signed = [] if framework else _sign_entropy(series)
     return History(
         id=name,
-        source=framework.source if framework and framework.source in ("sb3", "cleanrl", "rllib") else "csv",
+        source=framework.source if framework and framework.source in ("sb3", "cleanrl", "rllib", "imitation") else "csv",
         path=path,
         algo=algo,
         env_steps=raw_log.env_steps if axis in ("", "lengths") else None,

@@ -11,7 +11,7 @@ from rlclinic.errors import UsageError
 from rlclinic.readers import column_names, histories, hyperparameters, metric_aliases, sb3_settings, sidecar, tables, text_files
 from rlclinic.readers.options import Options
 from rlclinic.readers.raw_log import RawLog
-from rlclinic.runs.coerce import text, whole
+from rlclinic.runs.coerce import real, text, whole
 from rlclinic.runs.history import History
 
 _PARTS: Final = ("scalars", "metrics")
@@ -20,6 +20,24 @@ _ABOUT: Final = "meta.yaml"
 _STATES: Final = {1: "running", 2: "running", 3: "finished", 4: "failed", 5: "stopped"}
 _WITH_ENV: Final = frozenset({"rollout_return", "time_environment_step"})
 """What d3rlpy logs where it acts itself."""
+_OFFLINE: Final = {
+    **{name: name for name in ("bc", "iql", "awac", "cql", "cal_ql")},
+    "discrete_bc": "bc",
+    "discrete_cql": "cql",
+    "td3_plus_bc": "td3_bc",
+    "decision_transformer": "dt",
+    "discrete_decision_transformer": "dt",
+}
+"""d3rlpy's algorithms for recorded data that are ours, too."""
+_OFFLINE_WORDS: Final = {
+    "iql": {"weight_temp": "algo.beta", "max_weight": "algo.weight_cap", "expectile": "algo.expectile"},
+    "awac": {"lam": "algo.awac_lambda"},
+    "td3_bc": {"alpha": "algo.bc_alpha"},
+    "cql": {"conservative_weight": "algo.cql_alpha", "alpha": "algo.cql_alpha", "n_action_samples": "algo.cql_actions"},
+    "cal_ql": {"conservative_weight": "algo.cql_alpha", "n_action_samples": "algo.cql_actions"},
+    "dt": {"context_size": "algo.context"},
+}
+"""Their settings, which have names that mean something else elsewhere."""
 _MAX_FILES: Final = 512
 _MAX_DEPTH: Final = 4
 
@@ -63,8 +81,10 @@ def read(path: Path, options: Options) -> list[History]:
     d3rlpy = "observation_shape" in params and isinstance(params.get("config"), dict)
     framework = metric_aliases.D3RLPY if d3rlpy else metric_aliases.recognize(names)
     beside = sidecar.find_settings(path)[0] if framework and framework.needs_settings else {}
-    settings = sidecar.translate(params) if d3rlpy else {**beside, **_read_settings(path)}
-    algo = hyperparameters.check_algorithm(histories.find_algorithm(settings.get("algo.name"), path.name, path.parent.name), names)
+    settings = _translate_d3rlpy(params) if d3rlpy else {**beside, **_read_settings(path)}
+    algo = text(settings.get("algo.name"))
+    if algo not in _OFFLINE.values():
+        algo = hyperparameters.check_algorithm(histories.find_algorithm(algo, path.name, path.parent.name), names)
     # d3rlpy's `environment.csv` holds the returns of evaluations.
     own = [metric_aliases.Tag("val/roll/ep_rew_mean", "environment")]
     known = {tag.tag for tag in framework.tags} if framework else set()
@@ -88,6 +108,23 @@ def read(path: Path, options: Options) -> list[History]:
     made = histories.make_history(text(about.get("run_name")) or path.name, source, path, raw_log, series, settings, algo=algo, notes=notes)
     state = _STATES.get(whole(about.get("status")) or 0, "unknown")
     return [replace(made, state=state if made.state == "unknown" else made.state, env_steps=None if offline else made.env_steps)]
+
+
+def _translate_d3rlpy(params: dict[str, Any]) -> dict[str, Any]:
+    """d3rlpy's settings by our names; those of its algorithms for recorded data mean what they do there."""
+    settings, config = sidecar.translate(params), params["config"]
+    algo, given = _OFFLINE.get(str(config.get("type"))), config.get("params")
+    if algo is None or not isinstance(given, dict):
+        return settings
+    settings.pop("algo.gae_lambda", None)
+    settings["algo.name"] = algo
+    settings |= {ours: value for word, ours in _OFFLINE_WORDS.get(algo, {}).items() if (value := real(given.get(word))) is not None}
+    if (rate := real(given.get("alpha_learning_rate"))) is not None:
+        settings["algo.cql_lagrange"] = rate > 0
+    for word, ours in (("observation_scaler", "env.normalize_obs"), ("reward_scaler", "env.normalize_reward")):
+        if isinstance(scaler := given.get(word), dict):
+            settings[ours] = scaler.get("type", "none") != "none"
+    return settings
 
 
 def _read_points(file: Path) -> tuple[list[float], list[float], int]:

@@ -91,6 +91,8 @@ def find_algorithm(text: object) -> str | None:
 def infer_algorithm_from_tags(names: Collection[str]) -> str | None:
     """The algorithm that SB3, CleanRL or RLlib writes such tags for; None if several do."""
     for algo, tag in (
+        # The library imitation: its discriminator, beside the tags of the PPO that it trains, and what it clones.
+        *(("gail", "mean/disc/disc_acc_expert"), ("bc", "bc/prob_true_act")),
         *(
             ("ppo", "train/clip_fraction"),
             ("ppo", "losses/clipfrac"),

@@ -113,6 +113,8 @@ ANY: Final = "tensorboard"
 OWN: Final = [Tag(name, name) for name in [*metrics.METRICS, *metrics.FOREIGN] if name not in ("time", "total_timesteps")]
 
 SB3: Final = Framework("Stable-Baselines3", "sb3", parse_table("""
+    train/adversary/expert_accuracy | mean/disc/disc_acc_expert
+    train/adversary/policy_accuracy | mean/disc/disc_acc_gen
     train/roll/ep_rew_mean | rollout/ep_rew_mean
     train/roll/ep_len_mean | rollout/ep_len_mean
     train/roll/success_rate | rollout/success_rate
@@ -348,10 +350,22 @@ D3RLPY: Final = Framework("d3rlpy", "d3rlpy", parse_table("""
     train/loss/critic | critic_loss
     train/loss/alpha | temp_loss
     train/hp/alpha | temp
+    train/metrics/q_mean | average_value
+    train/loss/value | v_loss | only iql
+    train/loss/critic | q_loss | only iql
+    train/loss/actor | loss | only bc,dt
 """))  # fmt: skip
 """Told by its folder's params.json: its names are anybody's."""
 
-FRAMEWORKS: Final = (SB3, CLEANRL, PUFFERLIB, RLLIB, TIANSHOU, SKRL, RSL_RL, SAMPLE_FACTORY, TORCHRL)
+IMITATION: Final = Framework("imitation", "imitation", parse_table("""
+    train/roll/ep_rew_mean | rollout/return_mean
+    train/roll/ep_rew_std | rollout/return_std
+    train/loss/actor | bc/loss
+    train/metrics/entropy | bc/entropy
+"""))  # fmt: skip
+"""What the library imitation clones; what it trains against a discriminator has the tags of SB3."""
+
+FRAMEWORKS: Final = (SB3, CLEANRL, PUFFERLIB, RLLIB, TIANSHOU, SKRL, RSL_RL, SAMPLE_FACTORY, TORCHRL, IMITATION)
 
 EPISODIC: Final = frozenset(tag.tag for framework in FRAMEWORKS for tag in framework.tags if tag.episodic)
 

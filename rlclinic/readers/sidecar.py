@@ -54,7 +54,7 @@ _ALGORITHMS: Final = ("algo", "algorithm", "algo_name", "alg", "agent", "type", 
 
 def add_settings(history: History) -> History:
     """A history with the settings that lie beside its log, where it does not have them itself."""
-    if history.path is None or history.source in ("rlclinic", "gymnasium-solver"):
+    if history.path is None or history.source in ("rlclinic", "gymnasium-solver", "d3rlpy"):
         return history
     folder = find_run_folder(history.path if history.path.is_dir() else history.path.parent)
     history = _add_ending(history, folder / rllib.ERROR) if history.source == "rllib" else history

@@ -185,6 +185,8 @@ def test_two_environments_are_shown_and_not_tested() -> None:
     assert compared.pairs == []
     assert len(compared.outcomes) == 2
     assert any("different environments" in note for note in compared.notes)
+    assert compared.threshold is None, "nor is one judged by the return that solves the other"
+    assert all(outcome.reached is None for outcome in compared.outcomes)
 
 
 def test_configs_alone_give_the_difference_of_settings() -> None:

@@ -208,6 +208,28 @@ def test_seeds_of_a_table_may_be_equal_only_where_it_chooses_without_chance(expl
     assert bool(said("CFG103", group)) is wrong
 
 
+@pytest.mark.parametrize("seed", [None, 0])
+def test_one_seed_trained_twice_is_no_second_seed_and_one_run_read_twice_is_no_copy(seed: int | None) -> None:
+    one, other = (replace(each, seed=seed) for each in bad("CFG103"))
+    assert said("CFG103", [one, other])
+    assert not said("CFG103", [one, replace(other, series={name: each for name, each in other.series.items() if "sentinel" not in name})])
+
+
+@pytest.mark.parametrize("id", ["ENV620", "ENV627", "REW512", "RPL114"])
+def test_what_is_wrong_with_a_task_is_said_of_a_run_that_rises_and_has_no_threshold(id: str) -> None:
+    rising = {"train/roll/ep_rew_mean": lambda share: 20 + 300 * share, "val/roll/ep_rew_mean": None}
+    group = [replace(series(each, rising), threshold=None) for each in bad(id)]
+    assert not any(Case(each).sick for each in group)
+    assert said(id, group)
+    assert engine.diagnose(group).causes[0].severity != Severity.HIGH
+
+
+def test_where_every_start_looks_alike_no_final_observation_is_called_overwritten() -> None:
+    alike = {"train/sentinel/start_distinct": 0.1, "train/sentinel/starts": 10.0}
+    assert said("ENV607", bad("ENV607"))
+    assert not said("ENV607", [series(each, alike) for each in bad("ENV607")])
+
+
 @pytest.mark.parametrize(("share", "never"), [(0.0, True), (0.001, False)])
 def test_a_table_lacks_a_reward_that_never_came_and_remembers_one_that_came_rarely(share: float, never: bool) -> None:
     (run,) = bad("REW505")

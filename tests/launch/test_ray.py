@@ -238,6 +238,12 @@ def test_what_no_node_has_room_for_is_refused(cluster: Cluster, runs: list[Run])
     assert [run.status.state for run in runs] == ["queued", "queued"]
 
 
+def test_a_cluster_whose_nodes_are_gone_is_no_fault_of_the_settings(cluster: Cluster, runs: list[Run]) -> None:
+    cluster.machines = [{"Alive": True, "Resources": {}}, {"Alive": False, "Resources": {"CPU": 8.0}}]
+    with pytest.raises(ray_cluster.ClusterAway, match="no node of the Ray cluster that takes work is alive"):
+        ray.start(RayPlace(), [[runs[0].path]], module=MODULE)
+
+
 def test_shares_of_gpus_are_places_for_cohorts(cluster: Cluster) -> None:
     cluster.machines = [{"Alive": True, "Resources": {"CPU": 8.0, "GPU": 2.0}}, {"Alive": False, "Resources": {"GPU": 8.0}}]
     assert [ray.count_gpus(RayPlace(gpus=share)) for share in (1.0, 0.25, 0.3, 2.0)] == [2, 8, 6, 1]

@@ -2,6 +2,7 @@
 
 python -m benchmarks.diagnosis.outside.look FOLDER --part first             takes the look and keeps it; once
 python -m benchmarks.diagnosis.outside.look FOLDER --part first --again     prints where the diagnosis stands on material that was read
+python -m benchmarks.diagnosis.outside.look FOLDER --record                 writes both into results/outside.json
 """
 
 import argparse
@@ -158,6 +159,29 @@ def count(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return table
 
 
+def record(again: dict[str, Sequence[dict[str, Any]]]) -> None:
+    """The rows of the results file: each look as it was taken, and beside it where the diagnosis stands on the same groups today."""
+    made = []
+    for part in PARTS:
+        kept = LOOKS / f"outside_{part}.json"
+        if not kept.exists():
+            continue
+        tables = {"as it was looked at": json.loads(kept.read_text("utf-8"))["table"]}
+        tables |= {"mended since, with these groups in sight": count(again[part])} if part in again else {}
+        for when, table in tables.items():
+            for what, value in table.items():
+                if isinstance(value, dict) and value["n"]:
+                    row = {
+                        "what": f"{part.replace('_', ' ')} set, {when}: {what}",
+                        "unit": "%",
+                        "value": 100 * value["share"],
+                        "n": value["n"],
+                    }
+                    lower = "alarm" in what or "wrong" in what
+                    made.append(row | {"interval": [100 * value["low"], 100 * value["high"]], "better": "lower" if lower else "higher"})
+    provenance.write("outside", made, provenance.provenance("python -m benchmarks.diagnosis.outside.look FOLDER --record"), quick=False)
+
+
 def _write(kept: Path, head: str, rows: Sequence[dict[str, Any]]) -> None:
     body = ",\n".join(json.dumps(row) for row in rows)
     kept.write_text(f'{{"provenance": {head},\n"table": {json.dumps(count(rows), indent=1)},\n"groups": [\n{body}\n]}}\n', "utf-8")
@@ -168,6 +192,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--part", default="first")
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--record", action="store_true", help="write results/outside.json: looks that were taken, and today's answers")
     parser.add_argument("--recount", action="store_true", help="the table of a look that was taken, from its answers")
     parser.add_argument("--views", default=",".join(VIEWS))
     parser.add_argument("--only", default="")
@@ -176,6 +201,10 @@ def main() -> None:
     if args.recount:
         found = json.loads(kept.read_text("utf-8"))
         _write(kept, json.dumps(found["provenance"]), recount(args.folder, args.part, found["groups"]))
+        return
+    if args.record:
+        # The groups of the first set and of the half that was kept back lie in one folder.
+        record({part: take(args.folder, part, ("callback", "plain")) for part in ("first", "kept_back")})
         return
     if kept.exists() and not args.again:
         raise SystemExit(f"{kept.name} is there already: such a look is taken once. Where the diagnosis stands today: --again")

@@ -42,6 +42,8 @@ ALWAYS_AT_BOUND = 0.9
 """Share of actions at a bound that no policy with noise of about the box's size has at its start."""
 NARROW = 0.3
 """Half the width of a box below which a deviation of 1 is mostly cut off."""
+PAID_FOR = 0.02
+"""Share of a step's reward that its action explains, from which on it counts for something."""
 SLIVER = 0.05
 """Of half a box's width: a deviation below it leaves nearly all of the box untried."""
 
@@ -602,6 +604,7 @@ cause(
                 "train/roll/ep_rew_std": 5.0,
                 "train/sentinel/action_effect": 0.85,
                 "train/sentinel/action_effect_shuffled": 0.03,
+                "train/sentinel/reward_by_action": 0.1,
             }
         ),
         lambda: cases.unsolved(
@@ -661,8 +664,12 @@ def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
     once = 1.0 if chance is None else grade(-(returns.top - start) / width, -8.0, -4.0)
     strength = min(*parts, grade(-drift, -0.6, -0.3), max(settled, 0.3), once, 0.0 if case.improved and chance is None else 1.0)
     strength *= (1.0 - measures.follows_bonus(case)) * (1.0 - measures.rise_above_chance(case))
-    # An action that is seen in the next observations, or in later ones, arrived: what it does to the return is another matter.
-    strength *= 1.0 - grade(measures.known(_effect(case), 0.0), 0.3, 0.6)
+    # An action that is seen in later observations arrived; and where every step pays the same, no return can tell whether it did.
+    late, same = case.sentinel("action_lag").share(0.0, 0.5), case.sentinel("reward_std")
+    sure = (len(late) and late.median > 0) or (len(same) and same.top <= 1e-6 * abs(case.sentinel("reward_max").top))
+    # One that is seen at once, and in what the step pays, arrived as well; seen alone, it may be scaled down to next to nothing.
+    sure = sure or measures.known(measures.while_varied(case, "reward_by_action"), 0.0) > PAID_FOR
+    strength *= 1.0 - (1.0 if sure else 0.3) * grade(measures.known(_effect(case), 0.0), 0.3, 0.6)
     if strength <= 0:
         return
     stays = say(returns.share(0.5).median)
@@ -850,7 +857,8 @@ def observations_answer_to_an_earlier_action(case: Case) -> Iterator[Finding]:
     late = lag.values[lag.values > 0]
     often = len(late) / max(len(lag), 1)
     strength = min(grade(often, 0.4, 0.7), grade(past - now, 0.05, 0.2))
-    if strength <= 0 or not case.sick or _shows_flags(case):
+    # A delay is one whether something was learned in spite of it or not.
+    if strength <= 0 or not case.unproven or _shows_flags(case):
         return
     steps = float(np.median(late))
     text = f"an action explains {percent(past)} of a change {say(steps)} steps later, and {percent(now)} of the next one"
@@ -988,7 +996,7 @@ def observations_turn_back_at_every_step(case: Case) -> Iterator[Finding]:
         grade(-measures.known(_effect(case), 0.0), -0.1, -0.05),
         grade(-paid, -0.1, -0.05),
     )
-    if strength <= 0 or not case.sick or _shows_flags(case) or _blind(case):
+    if strength <= 0 or not case.unproven or _shows_flags(case) or _blind(case):
         return
     text = f"changes of the observation are taken back at the next step (correlation {say(turns)}), whatever is done"
     fix = advice("print several observations of one state: what adds noise to them, or mixes their components?", "> 30 %")

@@ -9,7 +9,7 @@ from rlclinic.diagnosis.columns import EPISODES, EVAL_LENGTH, LENGTH, OFFLINE, R
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
-from rlclinic.diagnosis.signals import detect
+from rlclinic.diagnosis.signals import detect, measures
 
 REPEAT, OBS_STD, OBS_MAX = sentinel("obs_repeat"), sentinel("obs_std_min"), sentinel("obs_abs_max")
 TERMINATED, TRUNCATED = sentinel("terminated"), sentinel("truncated")
@@ -135,6 +135,8 @@ def final_observation_overwritten(case: Case) -> Iterator[Finding]:
     blind = len(repeat) > 0 and len(deviation) > 0 and repeat.median > 0.9
     constant = case.sentinel("obs_constant")
     blind = blind or (len(constant) > 0 and constant.median >= 1.0)
+    # Where every start looks alike, an end that looks like one may be one of many states that do.
+    strength *= 1.0 - measures.starts_alike(case)
     # Only where a time limit cuts an episode is its final observation looked at: a terminal state has no future.
     truncated, terminated = case.signal(TRUNCATED), case.signal(TERMINATED)
     harmless = len(truncated) > 0 and truncated.top == 0 and len(terminated) > 0 and terminated.top > 0
@@ -212,8 +214,6 @@ def every_episode_runs_into_the_time_limit(case: Case) -> Iterator[Finding]:
     causes=["episode-too-short"],
     bad=lambda: cases.foreign({**cases.flat_returns(6.0), "train/roll/ep_len_mean": 6.0, "val/roll/ep_len_mean": 6.0}),
     good=[
-        # It once got better: there was time for that.
-        lambda: cases.foreign({"train/roll/ep_len_mean": 6.0, "val/roll/ep_len_mean": 6.0}),
         lambda: cases.foreign({"train/roll/ep_len_mean": 60.0, "val/roll/ep_len_mean": 60.0}),
         # Episodes that end by themselves end at different times.
         lambda: cases.foreign({"train/roll/ep_len_mean": lambda share: 6.0 + 2 * share, "val/roll/ep_len_mean": 7.0}),
@@ -230,15 +230,15 @@ def every_episode_is_over_after_a_few_steps(case: Case) -> Iterator[Finding]:
     """
     length, judged = case.signal(LENGTH), case.signal(EVAL_LENGTH)
     ended = case.signal(TERMINATED)
-    # A run that once got better had the time for it.
-    if len(length) < 4 or not case.sick or case.improved or (case.time_limit and case.time_limit > 1.5 * length.median):
+    if len(length) < 4 or not case.sick or (case.time_limit and case.time_limit > 1.5 * length.median):
         return
     same = float(np.ptp(length.values)) <= 0.01 * length.median
     same = same and (not len(judged) or abs(judged.median - length.median) <= 0.01 * length.median)
     usual = case.count("spec.max_episode_steps")
     if not same or length.median < 2 or (usual and usual <= 1.5 * length.median) or (len(ended) and ended.top > 0 and case.ours):
         return
-    strength = grade(-length.median, -16.0, -9.0)
+    # A run that once got better had time for something: a short game is as likely.
+    strength = grade(-length.median, -16.0, -9.0) * (0.45 if case.improved else 1.0)
     if strength <= 0:
         return
     text = f"every episode is over after {say(length.median)} steps, in training and in evaluation"

@@ -8,7 +8,7 @@ import numpy as np
 
 from rlclinic.actions import Change
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.columns import EVAL_LENGTH, EVAL_RETURN, EVAL_STD, LENGTH, RETURN, sentinel
+from rlclinic.diagnosis.columns import EVAL_LENGTH, EVAL_RETURN, EVAL_STD, LENGTH, OFFLINE, ONLINE, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import BugLocation, advice, cause, change, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
@@ -241,6 +241,15 @@ def _settled_at_two_evaluations() -> History:
         lambda: _settled_at_two_evaluations(),
         # It settled, for what a policy gets that knows nothing.
         lambda: cases.unsolved({"val/roll/ep_rew_mean": 24.0, "train/sentinel/random_return": 22.0}),
+        # It learns from recorded data: where that ends says nothing about the task.
+        lambda: cases.recorded(
+            {
+                EVAL_RETURN: lambda share: -1200 + 900 * np.minimum(4 * share, 1.0),
+                "train/sentinel/random_return": -1200.0,
+                "train/sentinel/random_return_std": 280.0,
+            },
+            threshold=-150.0,
+        ),
     ],
 )
 def settled_below_the_threshold(case: Case) -> Iterator[Finding]:
@@ -251,8 +260,11 @@ def settled_below_the_threshold(case: Case) -> Iterator[Finding]:
     well enough. Seeds that settle at the very same return speak for the first.
 
     ## When it is fine
-    Never; a run that reached its threshold is not judged.
+    Learning from recorded data, which ends where the data does. A run that reached its threshold is not judged.
     """
+    acts = case.signal(ONLINE)
+    if case.algo in OFFLINE and not (len(acts) and acts.last > 0):
+        return
     judged, chance, threshold = case.signal(EVAL_RETURN), measures.random_return(case), case.threshold
     if chance is None or threshold is None or len(judged) < 6 or not case.sick or threshold <= chance[0]:
         return

@@ -878,7 +878,7 @@ def rewards_are_paid_late(case: Case) -> Iterator[Finding]:
         past, now = measures.early(case, "reward_explained_past"), measures.early(case, "reward_explained")
         late = min(grade(len(later) / len(lag), 0.5, 0.8), grade(past, 0.5, 0.8), grade(past - now, 0.1, 0.4))
     strength = max(clock, at_end, late)
-    if strength <= 0 or not case.sick:
+    if strength <= 0 or not case.unproven:
         return
     if strength == clock:
         text = f"rewards come every {say(gap)} steps, by the clock, and {percent(1 - nonzero)} of the steps pay nothing"
@@ -1146,7 +1146,8 @@ def _waiting_outweighs_the_end(case: Case) -> float:
 @rule(
     "REW521",
     severity=Severity.HIGH,
-    needs=[RETURN, LENGTH, SUCCESS, sentinel("reward_end_gap"), sentinel("return_length_corr"), sentinel("reward_mean")],
+    # Success is asked for below: an environment that reports none lacks nothing.
+    needs=[RETURN, LENGTH, sentinel("reward_end_gap"), sentinel("return_length_corr"), sentinel("reward_mean")],
     cites=["ng1999shaping"],
     causes=["reward-shifted"],
     bad=lambda: cases.unsolved(_LASTS | {"train/sentinel/reward_end_gap": 8.0, "train/sentinel/return_length_corr": 0.99}, threshold=None),
@@ -1186,7 +1187,7 @@ def every_step_pays_more_than_the_end_is_worth(case: Case) -> Iterator[Finding]:
 @rule(
     "REW522",
     severity=Severity.MEDIUM,
-    needs=[RETURN, LENGTH, SUCCESS],
+    needs=[RETURN, LENGTH],
     cites=["ng1999shaping"],
     causes=["reward-shifted", "reward-sign"],
     bad=lambda: cases.foreign(_LASTS, threshold=None),

@@ -191,9 +191,9 @@ def pays_for_lasting(case: Case) -> float:
 
 
 def gives_up_success(case: Case) -> float:
-    """How clearly the return rose by episodes that last, while fewer of them, or still hardly any, are a success."""
+    """How clearly episodes are worth the more the longer they last, while fewer and fewer of them are a success."""
     success, returns, required = case.signal(columns.SUCCESS), case.signal(columns.RETURN), case.required_success
-    if required is None or len(success) < 4 or len(returns) < detect.SHORTEST or not case.improved or not case.sick:
+    if required is None or len(success) < 4 or len(returns) < detect.SHORTEST or not case.sick:
         return 0.0
     first, last = success.share(0.0, 0.15).median, success.share(0.6).median
     fell = grade((first - last) / max(first, 1e-9), 0.1, 0.4)

@@ -30,6 +30,7 @@ from rlclinic.ops.jobs.audit import record_outcome
 from rlclinic.ops.jobs.models import Job, JobState
 from rlclinic.ops.train import run, signals
 from rlclinic.ops.treat import optimize, race, sensitivity, trial
+from rlclinic.ray_cluster import ClusterAway
 from rlclinic.report.format import duration, number
 from rlclinic.report.gate import decision_line
 from rlclinic.report.race import describe_verdict
@@ -135,7 +136,7 @@ def do(store: Store, job: Job) -> Ending:
         ending = Ending("stopped", None, "stopped before its end", str(error).splitlines()[0])
     except LeaseLost:
         raise
-    except RunBusy as error:
+    except (RunBusy, ClusterAway) as error:
         ending = Ending("failed", None, f"failed: {str(error).splitlines()[0]}", str(error), retry=True)
     except RlclinicError as error:
         if job.shared and isinstance(error, connections.DatabaseDown):

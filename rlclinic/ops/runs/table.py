@@ -355,7 +355,7 @@ def _matches(frame: Frame, request: TableRequest) -> NDArray[np.bool_]:
     named = set()
     for condition in request.where:
         parts = _CONDITION.fullmatch(condition)
-        if parts is None:
+        if parts is None or parts["value"].startswith(tuple("=<>~")):
             raise UsageError(
                 f"{condition!r} is no condition.\n  It cannot be told which rows are meant.\n"
                 "  Type COLUMN, one of = != > >= < <= ~ (contains), and a value: algo.learning_rate>=1e-3"

@@ -1,7 +1,8 @@
 """Stands in for `python -m rlclinic.ops.jobs.worker`: everything of a job is real, apart from its training.
 
 Its work is a line in the file `did` of the store for every step: which attempt wrote it, and when. A job whose hypothesis is "poison"
-takes its process down; "20 steps" makes so many, and "20 steps on Ray" has them made by a process on a node of the cluster.
+takes its process down; "20 steps" makes so many, "20 steps on Ray" has them made by a process on a node of the cluster, and "20 steps, away
+at first" finds no cluster at its first attempt.
 """
 
 import os
@@ -14,6 +15,7 @@ from rlclinic.errors import RlclinicError
 from rlclinic.ops.jobs import worker
 from rlclinic.ops.jobs.models import Job
 from rlclinic.ops.train import signals
+from rlclinic.ray_cluster import ClusterAway
 from rlclinic.runs import disk
 from rlclinic.runs.store import Store
 
@@ -24,6 +26,8 @@ def work(store: Store, job: Job) -> worker.Ending:
     """Make steps until all are made, or somebody wants to stop."""
     if job.hypothesis == "poison":
         os.kill(os.getpid(), signal.SIGKILL)
+    if job.hypothesis.endswith("away at first") and sys.argv[3] == "1":
+        raise ClusterAway("no node of the Ray cluster that takes work is alive")
     if job.hypothesis.endswith("on Ray"):
         return work_on_ray(store, job)
     with signals.caught_signals() as caught:
@@ -44,7 +48,7 @@ def work_on_ray(store: Store, job: Job) -> worker.Ending:
     passed_on: Any = launcher
     passed_on._PASSED_ON = (*launcher._PASSED_ON, "PRETEND")
     count = job.hypothesis.partition(" ")[0]
-    os.environ |= {places.VARIABLE: "ray", "PRETEND": f"steps {count} {store.root / 'did'} {job.id} {sys.argv[3]}"}
+    os.environ.update({places.VARIABLE: "ray", "PRETEND": f"steps {count} {store.root / 'did'} {job.id} {sys.argv[3]}"})
     (run,) = Store(store.root.parent / "on-ray").create_group([Config.model_validate({"env": {"id": "CartPole-v1"}})]).runs
     try:
         with signals.caught_signals() as caught:

@@ -126,6 +126,12 @@ def test_one_that_was_killed_is_done_again_and_one_that_kills_every_time_is_said
     assert str(ended.reason).startswith("failed 2 times, the last time: killed by SIGKILL")
 
 
+def test_a_job_whose_ray_cluster_is_away_for_a_while_is_tried_again(store: Store, make_worker: Callable[..., pool.Worker]) -> None:
+    job = submit(store, "2 steps, away at first")
+    go(make_worker(), lambda: state(store, job) == "finished")
+    assert {line[1] for line in lines(store)} == {"2"}
+
+
 def test_a_worker_that_is_asked_to_leave_gives_its_jobs_back_and_a_stop_reaches_the_next_one(
     store: Store, make_worker: Callable[..., pool.Worker]
 ) -> None:

@@ -140,7 +140,8 @@ def test_nothing_is_tagged_where_one_name_is_wrong(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [{"sort": "learning_rat"}, {"where": ["gama=1"]}, {"group_by": "x"}, {"where": ["best"]}, {"columns": ["zzz"]}]
+    "asked",
+    [{"sort": "learning_rat"}, {"where": ["gama=1"]}, {"group_by": "x"}, {"where": ["best"]}, {"where": ["best>>3"]}, {"columns": ["zzz"]}],
 )
 def test_what_is_no_column_is_said_with_the_nearest(store: tuple[Path, list[Group]], asked: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=r"no column|no condition"):

@@ -74,7 +74,7 @@ def thin(path: Path, every: int) -> None:
 
 
 def make_d3rlpy(work: Path) -> None:
-    """DQN on CartPole while it explores, and SAC on recorded transitions of Pendulum."""
+    """DQN on CartPole while it explores; SAC, CQL, IQL, AWAC, TD3+BC and cloning on recorded transitions of Pendulum."""
     import d3rlpy
     import gymnasium
 
@@ -101,18 +101,35 @@ def make_d3rlpy(work: Path) -> None:
     env = gymnasium.make("Pendulum-v1")
     buffer = d3rlpy.dataset.create_fifo_replay_buffer(limit=5_000, env=env)
     d3rlpy.algos.RandomPolicyConfig().create().collect(env, buffer, n_steps=1_000, show_progress=False)
-    d3rlpy.algos.SACConfig(batch_size=64).create(device=False).fit(
-        buffer,
-        n_steps=600,
-        n_steps_per_epoch=60,
-        save_interval=1_000,
-        evaluators={"environment": d3rlpy.metrics.EnvironmentEvaluator(env, n_trials=2)},
-        experiment_name="sac_offline",
-        with_timestamp=False,
-        logger_adapter=d3rlpy.logging.FileAdapterFactory(root_dir=str(work)),
-        show_progress=False,
-    )
-    keep(work, "d3rlpy", "*/*.csv", "*/params.json")
+    algos = d3rlpy.algos
+    small = d3rlpy.models.VectorEncoderFactory([32, 32])
+    nets = {"actor_encoder_factory": small, "critic_encoder_factory": small, "batch_size": 64}
+    configs = {
+        "sac": algos.SACConfig(batch_size=64),
+        "iql": algos.IQLConfig(weight_temp=0.001, value_encoder_factory=small, **nets),
+        "cql": algos.CQLConfig(conservative_weight=100.0, n_action_samples=4, **nets),
+        "td3_bc": algos.TD3PlusBCConfig(alpha=1e5, **nets),
+        "awac": algos.AWACConfig(**nets),
+        "bc": algos.BCConfig(batch_size=64, encoder_factory=small),
+    }
+    for name, config in configs.items():
+        steps = 600 if name == "sac" else 300
+        judges = {"environment": d3rlpy.metrics.EnvironmentEvaluator(env, n_trials=2 if name == "sac" else 1)}
+        if name not in ("sac", "bc"):
+            judges["average_value"] = d3rlpy.metrics.AverageValueEstimationEvaluator()
+        config.create(device=False).fit(
+            buffer,
+            n_steps=steps,
+            n_steps_per_epoch=steps // 10,
+            save_interval=1_000,
+            evaluators=judges,
+            experiment_name=f"{name}_offline",
+            with_timestamp=False,
+            logger_adapter=d3rlpy.logging.FileAdapterFactory(root_dir=str(work)),
+            show_progress=False,
+        )
+    # Of most, without the gradients of each layer (`*_grad.csv`).
+    keep(work, "d3rlpy", "dqn*/*.csv", "sac*/*.csv", "*/*[!d].csv", "*/params.json")
 
 
 def make_rllib(work: Path) -> None:

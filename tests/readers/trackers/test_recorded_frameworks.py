@@ -82,6 +82,27 @@ def test_d3rlpy_on_recorded_data_took_no_env_steps(samples: Path) -> None:
     assert any("recorded data" in note for note in found.notes)
 
 
+@pytest.mark.parametrize(
+    ("name", "algo", "settings"),
+    [
+        ("iql", "iql", {"algo.beta": 0.001, "algo.weight_cap": 100.0, "algo.expectile": 0.7, "algo.value_lr": 3e-4}),
+        ("cql", "cql", {"algo.cql_alpha": 100.0, "algo.cql_actions": 4, "algo.cql_lagrange": True, "algo.learning_rate": 1e-4}),
+        ("td3_bc", "td3_bc", {"algo.bc_alpha": 1e5, "env.normalize_obs": False}),
+        ("awac", "awac", {"algo.awac_lambda": 1.0}),
+        ("bc", "bc", {"algo.learning_rate": 1e-3}),
+    ],
+)
+def test_d3rlpys_algorithms_for_recorded_data_are_known_by_their_own_settings(
+    samples: Path, name: str, algo: str, settings: dict[str, float]
+) -> None:
+    found = find(samples, "d3rlpy", f"{name}_offline")
+    assert (found.source, found.algo, found.env_steps) == ("d3rlpy", algo, None)
+    assert {key: found.settings[key] for key in settings} == settings
+    assert "algo.gae_lambda" not in found.settings
+    assert {EVALUATION, "train/loss/actor"} <= set(found.series)
+    assert engine.diagnose([found]).causes[0].kind in CALM
+
+
 def test_tianshous_losses_are_on_env_steps_as_its_returns_are(samples: Path) -> None:
     found = find(samples, "tianshou/CartPole-v1/ppo", "healthy")
     assert (found.source, found.algo, found.env_id, found.seed, found.state) == ("tianshou", "ppo", "CartPole-v1", 1, "finished")
@@ -197,12 +218,16 @@ def test_a_rate_that_the_kl_moves_is_the_logs_own(samples: Path, tmp_path: Path)
     assert any("algo.learning_rate: as the log has" in note for note in found["healthy"].notes)
 
 
-def test_what_imitation_trains_is_a_model_of_sb3_and_a_clone_has_its_returns(samples: Path) -> None:
+def test_what_imitation_trains_is_a_model_of_sb3_with_a_discriminator_and_a_clone_has_its_returns(samples: Path) -> None:
     found = find(samples, "imitation/gail/raw/gen", "gen")
     assert (found.source, found.algo, found.env_steps) == ("sb3", "ppo", 4_096)
     assert {RETURN, "train/loss/policy", "train/loss/value", "train/metrics/kl_divergence", "train/metrics/entropy"} <= set(found.series)
+    against = find(samples, "imitation/gail", "gail")
+    assert against.algo == "gail"
+    assert (against["train/adversary/expert_accuracy"].values[0], against["train/adversary/policy_accuracy"].values[0]) == (0.0, 1.0)
     cloned = find(samples, "imitation/bc", "bc")
-    assert {RETURN, "train/loss/total", "train/metrics/entropy"} <= set(cloned.series)
+    assert (cloned.source, cloned.algo) == ("imitation", "bc")
+    assert {RETURN, "train/loss/actor", "train/metrics/entropy"} <= set(cloned.series)
 
 
 def test_aims_store_is_told_with_what_to_do(tmp_path: Path) -> None:

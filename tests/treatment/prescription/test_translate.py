@@ -186,3 +186,53 @@ def test_rllibs_learners_with_a_replay_have_words_of_their_own():
     assert f"epsilon=[[0, 1], [{round(0.5 * dqn.run.max_env_steps)}, " in text
     assert '{..., "capacity": 9000}' in text
     assert "num_steps_sampled_before_learning_starts=100" in text
+
+
+@pytest.mark.parametrize(
+    ("ref", "changes", "said"),
+    [
+        ("Pendulum-v1:iql", {"algo.beta": 300.0}, "d3rlpy.algos.IQLConfig(..., weight_temp=300)"),
+        (
+            "Pendulum-v1:cql",
+            {"algo.cql_alpha": 1.0, "algo.cql_lagrange": True},
+            "d3rlpy.algos.CQLConfig(..., conservative_weight=1, alpha_learning_rate=1e-4)",
+        ),
+        (
+            "Pendulum-v1:td3_bc",
+            {"algo.bc_alpha": 1.7, "algo.learning_rate": {"start": 1e-4, "end": 0, "schedule": "linear"}},
+            "d3rlpy.algos.TD3PlusBCConfig(..., alpha=1.7, actor_learning_rate=0.0001)",
+        ),
+        ("Pendulum-v1:awac", {"algo.awac_lambda": 0.3}, "d3rlpy.algos.AWACConfig(..., lam=0.3)"),
+        ("Pendulum-v1:bc", {"run.max_env_steps": 3_000}, "algo.fit(..., n_steps=3000)"),
+        ("CartPole-v1:dqn", {"run.max_env_steps": 3_000}, "algo.fit_online(..., n_steps=3000)"),
+        ("Pendulum-v1:iql", {"data.best": 0.1}, "# d3rlpy has no setting for data.best: 0.1"),
+    ],
+)
+def test_d3rlpys_words(ref: str, changes: dict[str, Any], said: str) -> None:
+    assert spell(changes, "d3rlpy", files.load(ref).config) == said
+
+
+@pytest.mark.parametrize(
+    ("ref", "changes", "said"),
+    [
+        # What the discriminator is not asked for is its generator's.
+        (
+            "CartPole-v1:gail",
+            {"algo.reward_lr": 1e-4, "algo.learning_rate": 1e-3},
+            "GAIL(..., disc_opt_kwargs=dict(lr=0.0001)); PPO(..., learning_rate=0.001)",
+        ),
+        (
+            "CartPole-v1:dagger",
+            {"algo.beta": 0.0},
+            "SimpleDAggerTrainer(..., beta_schedule=lambda round_num: 1.0 if round_num == 0 else 0)",
+        ),
+        (
+            "CartPole-v1:bc",
+            {"algo.learning_rate": 1e-3, "run.max_env_steps": 300},
+            "bc.BC(..., optimizer_kwargs=dict(lr=0.001)); trainer.train(n_batches=300)",
+        ),
+        ("CartPole-v1:gail", {"algo.gradient_penalty": 1.0}, "# imitation has no argument for gradient_penalty: 1"),
+    ],
+)
+def test_imitations_words(ref: str, changes: dict[str, Any], said: str) -> None:
+    assert spell(changes, "sb3", files.load(ref).config) == said == spell(changes, "imitation", files.load(ref).config)

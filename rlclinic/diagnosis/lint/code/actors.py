@@ -523,9 +523,11 @@ def smoothing_noise_without_bound(script: Script) -> Iterator[Spot]:
         for asked, noise in ((node.left, node.right), (node.right, node.left)):
             call = flow.sources(script, asked)[0].node if isinstance(asked, ast.Name) and flow.sources(script, asked) else asked
             target = isinstance(call, ast.Call) and words.mentions(call.func, words.TARGET) and _POLICY.search(script.dotted(call.func))
-            if target and _is_loud(script, noise):
+            made = script.latest(noise.id, node) if isinstance(noise, ast.Name) else None
+            places = [script.statement(node), *([made.statement] if made is not None else [])]
+            for where in places if target and _is_loud(script, noise) else ():
                 yield Spot(
-                    script.statement(node),
+                    where,
                     f"`{ast.unparse(noise)}` has no bound: the critics are asked about actions far away",
                     "clamp the noise",
                 )
@@ -553,13 +555,16 @@ def twins_are_one(script: Script) -> Iterator[Spot]:
     q1, q2, target1, target2 = nn.Linear(4, 1), nn.Linear(4, 1), nn.Linear(4, 1), nn.Linear(4, 1)
     optimizer = torch.optim.Adam([*q1.parameters(), *q2.parameters()])
     for step in range(1000):
-        x, r, x2 = sample()
+        x, r, x2, terminated = sample()
         with torch.no_grad():
-            y = r + 0.99 * torch.min(target1(x2), target1(x2))
+            y = r + 0.99 * (1 - terminated) * torch.min(target1(x2), target1(x2))
         loss = ((q1(x) - y) ** 2).mean() + ((q2(x) - y) ** 2).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        if step % 100 == 0:
+            target1.load_state_dict(q1.state_dict())
+            target2.load_state_dict(q2.state_dict())
     ```
 
     ## Right
@@ -570,13 +575,16 @@ def twins_are_one(script: Script) -> Iterator[Spot]:
     q1, q2, target1, target2 = nn.Linear(4, 1), nn.Linear(4, 1), nn.Linear(4, 1), nn.Linear(4, 1)
     optimizer = torch.optim.Adam([*q1.parameters(), *q2.parameters()])
     for step in range(1000):
-        x, r, x2 = sample()
+        x, r, x2, terminated = sample()
         with torch.no_grad():
-            y = r + 0.99 * torch.min(target1(x2), target2(x2))
+            y = r + 0.99 * (1 - terminated) * torch.min(target1(x2), target2(x2))
         loss = ((q1(x) - y) ** 2).mean() + ((q2(x) - y) ** 2).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        if step % 100 == 0:
+            target1.load_state_dict(q1.state_dict())
+            target2.load_state_dict(q2.state_dict())
     ```
     """
     yield from ()

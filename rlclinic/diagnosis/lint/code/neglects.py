@@ -190,7 +190,8 @@ def _freezing(script: Script) -> Iterator[tuple[ast.AST, str, bool | None]]:
             if loop is not None and walked:
                 yield loop, ast.unparse(loop.iter), value
     for call in script.calls("requires_grad_"):
-        value = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None if call.args else True
+        given = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None if call.args else True
+        value = given if isinstance(given, bool) else None
         owner = script.owner(call)
         loop = next((each for each in script.loops(call) if isinstance(each, ast.For)), None)
         if loop is not None and any(isinstance(each, ast.Name) and each.id == owner for each in ast.walk(loop.target)):
@@ -277,7 +278,8 @@ def _deed(script: Script, function: Function) -> str:
     body = [each for each in function.body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
     if body and all(_empties(script, statement) for statement in body):
         return "empties what was collected"
-    for node in script.inside(function, ast.Assign) + script.inside(function, ast.AugAssign):  # type: ignore[operator]
+    changes: list[ast.Assign | ast.AugAssign] = [*script.inside(function, ast.Assign), *script.inside(function, ast.AugAssign)]
+    for node in changes:
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
         if isinstance(target, ast.Attribute) and words.EPSILON(target.attr):
             return "lets exploration fall"
@@ -355,8 +357,8 @@ def lightning_steps_by_itself(script: Script) -> Iterator[Spot]:
                 yield Spot(where, text, "self.automatic_optimization = False")
         returned = [each for each in script.inside(step, ast.Return) if each.value is not None]
         if not is_manual and not by_hand and not returned:
-            for where in (step, step.body[-1]):
-                yield Spot(where, "training_step returns no loss: the trainer learns nothing from the batch", "return loss")
+            for place in (step, step.body[-1]):
+                yield Spot(place, "training_step returns no loss: the trainer learns nothing from the batch", "return loss")
 
 
 def judged_under_another_name(script: Script) -> Iterator[Spot]:

@@ -345,7 +345,8 @@ def greedy_action_in_training(script: Script) -> Iterator[Spot]:
             for step in script.calls("step")
             if step not in steps and step.args and words.ENVIRONMENT(script.owner(step).rpartition(".")[2])
         ]
-        if steps and elsewhere and not script.calls("backward", "learn", "update", "store", "append", within=function):
+        collects = len(script.calls("append", within=function)) > 1 or script.calls("log_prob", within=function)
+        if steps and elsewhere and not collects and not script.calls("backward", "learn", "update", "store", within=function):
             continue  # an evaluation: training steps in another function
         target = script.statement(call)
         action = words.own_name(target.targets[0]) if isinstance(target, ast.Assign) else ""

@@ -28,8 +28,8 @@ def ask(request: AskRequest) -> AskAnswer:
     found = search(_ID.sub(lambda word: "my run" if word[0] in named else word[0], request.question))
     near = [_nearby(match.document, group) for match in found[1:4]]
     if not found:
-        named = [Nearby(title=guide.question, command=Action("guide", guide.name)) for guide in guides.list_guides().guides[:3]]
-        return AskAnswer(question=request.question, known=False, nearby=named)
+        examples = [Nearby(title=guide.question, command=Action("guide", guide.name)) for guide in guides.list_guides().guides[:3]]
+        return AskAnswer(question=request.question, known=False, nearby=examples)
     best = found[0].document
     subject = run.id if run is not None else group.id if group is not None else None
     if best.kind == "guide":
@@ -112,7 +112,7 @@ def _fill(text: str, group: Group | None, run: Run | None, question: str) -> str
     """A command with the group, the run and the environment in place of what stands for them."""
     path = next((word for word in question.split() if "/" in word and Path(word).exists()), None)
     format = next((name for name in get_args(ExportFormat) if re.search(rf"\b{name}\b", question, re.IGNORECASE)), "html")
-    text = text.replace("--to html", f"--to {format}")
+    text = re.sub(r"\bhtml$", format, text) if text.startswith("rlclinic runs export ") else text
     if group is None:
         return re.sub(r"\bLOGS\b", path or "LOGS", text)
     threshold = number(group.threshold) if group.threshold is not None else "RETURN"

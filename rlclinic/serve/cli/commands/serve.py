@@ -43,7 +43,7 @@ def serve(
     mcp: Annotated[bool, typer.Option("--mcp/--no-mcp", help="Answer agents at /mcp.")] = True,
     mcp_write: Annotated[bool, typer.Option("--mcp-write", help="Agents at /mcp with a write token may start and stop things.")] = False,
     mcp_all_runs: Annotated[bool, typer.Option("--mcp-all-runs", help="They may also stop and change what they did not start.")] = False,
-    root_path: Annotated[str, typer.Option("--root-path", help="Behind a proxy at a path of its own: /rl.")] = "",
+    root_path: Annotated[str, typer.Option("--root-path", help="Behind a proxy at a path of its own: /rl. It must pass on Host.")] = "",
     https: Annotated[bool, typer.Option("--https", help="Behind a proxy that speaks HTTPS: cookies for HTTPS only.")] = False,
     prepare: Annotated[bool, typer.Option("--prepare/--no-prepare", help="Diagnose ended groups before anybody asks.")] = True,
     workers: Annotated[int, typer.Option(**options.read_number(True, 1, 64), help="Processes that answer.")] = 1,

@@ -160,7 +160,9 @@ class Guard:
             )
         origin = headers.get("origin")
         if origin is not None and (_hostport(origin) != host.lower() or headers.get("sec-fetch-site") == "cross-site"):
-            return problems.answer(403, "another site asks", f"{origin[:100]!r} may not ask: only this server's own pages may.")
+            asked = f"{origin[:100]!r} may not ask: only this server's own pages may."
+            proxied = "Behind a proxy, its own name must be passed on: proxy_set_header Host $host (docs/security.md)."
+            return problems.answer(403, "another site asks", f"{asked} {proxied}")
         return None
 
     async def _principal(self, scope: Scope, headers: Headers) -> Principal | None:

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from rlclinic.config import Config
 from rlclinic.treatment.prescription.prescription import changed, flow
-from rlclinic.treatment.prescription.translate import replay, rllib
-from rlclinic.treatment.prescription.translate.replay import to_python
+from rlclinic.treatment.prescription.translate import d3rlpy, imitation, replay, rllib
+from rlclinic.treatment.prescription.translate.replay import first_number, to_python
 
-FRAMEWORKS: Final = ("sb3", "cleanrl", "gymnasium-solver", "rllib")
+FRAMEWORKS: Final = ("sb3", "cleanrl", "gymnasium-solver", "rllib", "d3rlpy", "imitation")
 _SAME_IN_SB3: Final = frozenset({
     "n_steps", "n_epochs", "gamma", "gae_lambda", "learning_rate", "clip_range", "clip_range_vf", "target_kl", "ent_coef", "vf_coef",
     "max_grad_norm",
@@ -43,7 +43,16 @@ def spell(changes: Mapping[str, Any], framework: str, config: Config | None) -> 
 
     `config` is what they are applied to: a minibatch given as a fraction, or as a number of them, depends on the rollout.
     """
-    writer = {"sb3": _sb3, "cleanrl": _cleanrl, "gymnasium-solver": _gymnasium_solver, "rllib": rllib.spell}.get(framework)
+    writers = {
+        "sb3": _sb3,
+        "cleanrl": _cleanrl,
+        "gymnasium-solver": _gymnasium_solver,
+        "rllib": rllib.spell,
+        "d3rlpy": d3rlpy.spell,
+        # What it trains against a discriminator is a model of SB3.
+        "imitation": _sb3,
+    }
+    writer = writers.get(framework)
     after = changed(config, changes) if config is not None else None
     return writer(changes, after) if writer is not None and changes else None
 
@@ -84,6 +93,10 @@ class _Script:
 
 
 def _sb3(changes: Mapping[str, Any], after: Config | None) -> str:
+    if after is not None and after.algo.name in imitation.TRAINERS:
+        said, others = imitation.spell(changes, after)
+        # What remains is the generator's, PPO of SB3.
+        return "; ".join(filter(None, [said, _sb3(others, None) if others else ""]))
     script = _Script(after)
     for setting, value in changes.items():
         section, _, name = setting.partition(".")
@@ -104,10 +117,10 @@ def _sb3_algo(script: _Script, name: str, value: Any) -> None:
         script.network["optimizer_kwargs"] = f"dict({'eps' if name == 'adam_eps' else name}={to_python(value)})"
     elif name == "n_critics":
         script.network[name] = str(value)
-    elif script.replays and (known := replay.sb3_argument(name, _start(value), script.settings)) is not None:
+    elif script.replays and (known := replay.sb3_argument(name, first_number(value), script.settings)) is not None:
         script.arguments[known[0]] = known[1]
     elif name in _SAME_IN_SB3:
-        script.arguments[name] = _scheduled(value) if name in _SCHEDULED_IN_SB3 else to_python(_start(value))
+        script.arguments[name] = _scheduled(value) if name in _SCHEDULED_IN_SB3 else to_python(first_number(value))
     else:
         script.lines.append(f"# SB3 has no argument for {name}: {to_python(value)}")
 
@@ -165,10 +178,6 @@ def _scheduled(value: Any) -> str:
     return f"{'cosine' if value.get('schedule') == 'cosine' else 'linear'}_schedule({start:g}{last})"
 
 
-def _start(value: Any) -> Any:
-    return value.get("start") if isinstance(value, Mapping) else value
-
-
 # ── CleanRL ──
 
 
@@ -180,7 +189,10 @@ def _cleanrl(changes: Mapping[str, Any], after: Config | None) -> str:
             known = replay.cleanrl_flag(name, value, after.algo.name)
             flags.append(known or f"# in the script: {_in_script(setting, value)}")
         elif name == "learning_rate":
-            flags += [f"--learning-rate {to_python(_start(value))}", "--anneal-lr" if isinstance(value, Mapping) else "--no-anneal-lr"]
+            flags += [
+                f"--learning-rate {to_python(first_number(value))}",
+                "--anneal-lr" if isinstance(value, Mapping) else "--no-anneal-lr",
+            ]
             if isinstance(value, Mapping) and (value.get("schedule") == "cosine" or value.get("warmup") or value.get("end")):
                 flags.append(f"# in the script, in place of the straight fall: {flow(value)}")
         elif name == "batch_size" and after is not None:
@@ -190,7 +202,7 @@ def _cleanrl(changes: Mapping[str, Any], after: Config | None) -> str:
         elif name == "clip_range_vf":
             flags.append("--no-clip-vloss" if value is None else "--clip-vloss")
         elif name in _CLEANRL and section == "algo":
-            flags.append(f"--{_CLEANRL[name]} {to_python(_start(value))}")
+            flags.append(f"--{_CLEANRL[name]} {to_python(first_number(value))}")
         elif setting in ("env.n_envs", "run.max_env_steps"):
             flags.append(f"--num-envs {value}" if name == "n_envs" else f"--total-timesteps {value}")
         else:

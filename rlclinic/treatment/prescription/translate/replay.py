@@ -35,11 +35,16 @@ def sb3_argument(name: str, value: Any, settings: Mapping[str, Any]) -> tuple[st
 def cleanrl_flag(name: str, value: Any, algo: str) -> str | None:
     """A flag of CleanRL's dqn.py, sac, td3 or ddpg_continuous_action.py; None where there is none."""
     if name == "learning_rate":
-        rate = to_python(value.get("start") if isinstance(value, Mapping) else value)
+        rate = to_python(first_number(value))
         return f"--policy-lr {rate} --q-lr {rate}" if algo == "sac" else f"--learning-rate {rate}"
     if name == "ent_coef" and algo == "sac":
         return "--autotune" if value in (None, "auto") else f"--no-autotune --alpha {to_python(value)}"
     return f"--{_CLEANRL[name]} {to_python(value)}" if name in _CLEANRL else None
+
+
+def first_number(value: Any) -> Any:
+    """A number, or what a schedule begins with."""
+    return value.get("start") if isinstance(value, Mapping) else value
 
 
 def to_python(value: Any) -> str:

@@ -341,7 +341,8 @@ def asked_about_its_own_end(script: Script) -> Iterator[Spot]:
                 for event in run.events
                 if event.name == "store" and event.value is not None and any(held is later[0] for held in experience.shallow(event.value))
             ]
-            for where in events[:1] or [formulas.written(part)]:
+            places: list[ast.AST | None] = [*events[:1]] or [formulas.written(part)]
+            for where in places:
                 yield _spot(
                     where,
                     "the critic is asked about the observation after a step, and trained on what came from that step on: each value is one step late",
@@ -356,12 +357,14 @@ def old_action_in_future(script: Script) -> Iterator[Spot]:
     """table[next_state, action]: the action that led there, where the next one is meant."""
     for update in tables.updates(script):
         taken = update.step.args[1] if len(update.step.args) > 1 else None
-        for part in formulas.parts(update.value, into_networks=False, into_arrays=False) if taken is not None else ():
+        if taken is None:
+            continue
+        for part in formulas.parts(update.value, into_networks=False, into_arrays=False):
             row = part.args[0] if part.op == "item" and len(part.args) > 1 else None
             if isinstance(row, Symbol) and row.op == "out" and row.args[0] is update.table and tables.is_next(row.args[1], update.step):
                 if any(each in experience.latest(taken) for each in experience.latest(part.args[1])) and not tables.is_next(
                     update.state, update.step
-                ):  # type: ignore[arg-type]
+                ):
                     yield _spot(
                         part.node,
                         "the next state's value is looked up for the action that led there, not for one that is taken in it",

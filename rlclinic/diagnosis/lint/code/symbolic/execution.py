@@ -286,6 +286,8 @@ class Execution:
         """Branches that a call decided by True or False, and which one it took."""
         self.bound: dict[int, tuple[Value, list[ast.AST]]] = {}
         """Statements that gave a value a name, or returned it, by the value's id."""
+        self._left = False
+        """Whether the branch that was certain ended in a return."""
         self._active: list[ast.AST] = []
         self._frames: list[tuple[ast.AST, set[int], int, list[Value]]] = []
         """Calls that are being followed, what they were given, and how many networks are among that."""
@@ -402,7 +404,11 @@ class Execution:
     def _block(self, body: list[ast.stmt], scope: Scope) -> None:
         outer = self._guards
         for statement in body:
+            self._left = False
             self._statement(statement, scope)
+            if isinstance(statement, ast.If | ast.With) and self._left:
+                # The branch is certain, and it returns: what follows is never reached.
+                break
             if isinstance(statement, ast.If) and _leaves(statement.body) and not statement.orelse and self._last_test is not None:
                 # What follows an early exit happens only where its condition does not hold.
                 self._guards = (*self._guards, Symbol("Not", (self._last_test,), statement))
@@ -519,11 +525,15 @@ class Execution:
             decided = _switch(node.test, scope)
             self._note_switch(node, decided)
         if decided is not None:
-            self._block(node.body if decided else node.orelse, scope)
+            taken = node.body if decided else node.orelse
+            self._left = False
+            self._block(taken, scope)
             self._last_test = None
+            self._left = self._left or (bool(taken) and isinstance(taken[-1], ast.Return | ast.Raise))
             return
         self._branch_by(test, node, scope)
         self._last_test = test
+        self._left = False
 
     def _note_switch(self, node: ast.If | ast.IfExp, decided: bool | None) -> None:
         if decided is not None and len(self.switches) < MOST_NAMED:
@@ -723,6 +733,7 @@ class Execution:
                 holder.items[place] = value
             else:
                 self._append(holder, value)
+                self._event("store", holder, value, node)
         elif isinstance(holder, Symbol):
             source = _array_of(holder)
             if source is not None:
@@ -850,8 +861,8 @@ class Execution:
             listed, times = (left, right) if isinstance(left, Items) else (right, left)
             if isinstance(listed, Items) and isinstance(times, Symbol) and isinstance(node.op, ast.Mult) and len(listed.items) == 1:
                 # [None] * capacity: as many places as the number says; what fills them comes later.
-                known = times.data if times.op == "const" and isinstance(times.data, int) and 0 < times.data <= MOST_ITEMS else None
-                return Items(list(listed.items) * (known or 1), node, is_open=known is None)
+                few = times.op == "const" and isinstance(times.data, int) and 0 < times.data <= MOST_ITEMS
+                return Items(list(listed.items) * (times.data if few else 1), node, is_open=not few)
             return self._operation(type(node.op).__name__, (left, right), node)
         if isinstance(node, ast.UnaryOp):
             inner = self._eval(node.operand, scope)
@@ -1316,6 +1327,7 @@ class Execution:
         self._free += free
         guards, loops, so_far = self._guards, self._loops, len(self.events)
         self._block(function.body, scope)
+        self._left = False
         self._guards, self._loops = guards, loops
         self._free -= free
         self._active.pop()

@@ -564,7 +564,8 @@ def left_as_it_was(script: Script, observations: list[Symbol], step: Event) -> l
     held = [statement for each in observations for statement in formulas.bound_at(run, each)]
     again = [each for each in held if _is_within(each, loop) and getattr(each, "lineno", 0) > getattr(step.node, "lineno", 0)]
     assert isinstance(step.value, Symbol)
-    asked = [formulas.written(out) for out in formulas.outputs_in(step.value.args[1]) if out.site is not None or out.loops]
+    given = formulas.parts(step.value.args[1], into_networks=False, into_arrays=False)
+    asked = [formulas.written(out) for out in given if out.op == "out"]
     return again or [*chosen_at(script, step), *(each for each in asked[-1:] if each is not None)]
 
 
@@ -721,11 +722,14 @@ def chance_never_falls(script: Script) -> Iterator[Spot]:
         last = numbers[-1]
         if last is not None and last >= MOST_CHANCE and all(each == last for each in numbers) and not _changes(script, node):
             value = held[-1][1]
-            yield _spot(
-                formulas.written(value) if isinstance(value, Symbol) and value.op != "const" else node,
-                f"the chance to explore is {last:g} in every step, and nothing makes it smaller: what was learned is hardly ever used",
-                "let it fall to 0.05",
-            )
+            where = formulas.written(value) if isinstance(value, Symbol) and value.op != "const" else node
+            # A number that is handed to the function which acts: where it is named, too.
+            for place in (where, *formulas.bound_at(execution(script), value)[:1]):
+                yield _spot(
+                    place,
+                    f"the chance to explore is {last:g} in every step, and nothing makes it smaller: what was learned is hardly ever used",
+                    "let it fall to 0.05",
+                )
 
 
 def chance_over_time(script: Script) -> Iterator[Spot]:
@@ -752,16 +756,25 @@ def chance_over_time(script: Script) -> Iterator[Spot]:
         rises = course[-1] > course[0] + 0.02 and course == sorted(course) and (course[0] < 1 or course[-1] > 1.5)
         if len(course) > 3 and max(course) > max(course[0], 1.0) + 0.05:
             rises = True
-        if rises:
-            yield _spot(where, f"the chance to explore grows from {course[0]:.2g} to {min(max(course), 9.99):.2g}", "let it fall to 0.05")
-        elif min(course) >= MOST_CHANCE and course[0] == course[-1] and len(course) > 2:
-            yield _spot(
-                where,
-                f"the chance to explore is {course[0]:g} in the first step and in the last: what was learned is hardly ever used",
-                "let it fall to 0.05",
-            )
-        elif course[0] <= 0.1 and course[-1] < 0:
+        for place in _decided_at(script, values[-1], where) if rises else ():
+            yield _spot(place, f"the chance to explore grows from {course[0]:.2g} to {min(max(course), 9.99):.2g}", "let it fall to 0.05")
+        if not rises and min(course) >= MOST_CHANCE and course[0] == course[-1] and len(course) > 2:
+            for place in _decided_at(script, values[-1], where):
+                yield _spot(
+                    place,
+                    f"the chance to explore is {course[0]:g} in the first step and in the last: what was learned is hardly ever used",
+                    "let it fall to 0.05",
+                )
+        elif not rises and course[0] <= 0.1 and course[-1] < 0:
             yield _spot(where, "the chance to explore is at its floor in the first step, and below 0 later", "max(end, …)")
+
+
+def _decided_at(script: Script, value: Value, where: ast.AST) -> list[ast.AST]:
+    """Where a chance is worked out: of a function with several returns, the one that computes it, and the statement that calls it."""
+    if not isinstance(where, ast.FunctionDef) or not isinstance(value, Symbol):
+        return [where]
+    computed = [each.node for each in value.args[1:] if isinstance(each, Symbol) and each.op != "const" and each.node is not None]
+    return [where, *computed, *formulas.bound_at(execution(script), value)[-1:]]
 
 
 def _course(values: list[Value]) -> list[float] | None:
@@ -836,18 +849,26 @@ def end_is_overlooked(script: Script) -> Iterator[Spot]:
             ends |= found
             if found and named is None:
                 named = reason.node if isinstance(reason, Symbol) else None
-        if ends == {"truncated"}:
+        places = [named or node, *(each for each in _renamed_flags(script, reasons) if _is_within(each, loop))]
+        for where in places if ends == {"truncated"} else ():
             yield _spot(
-                named or node,
+                where,
                 "the episode is left at time limits alone: after a real end the environment is stepped on, and what it returns means nothing",
                 "if terminated or truncated",
             )
-        if ends == {"terminated"} and (isinstance(loop, ast.While) or _is_long(run.walked.get(loop))):
+        for where in places if ends == {"terminated"} and (isinstance(loop, ast.While) or _is_long(run.walked.get(loop))) else ():
             yield _spot(
-                named or node,
+                where,
                 "the episode is left at real ends alone: at a time limit the environment is stepped on, though its episode is over",
                 "if terminated or truncated",
             )
+
+
+def _renamed_flags(script: Script, reasons: list[Value]) -> list[ast.AST]:
+    """done = terminated: where a flag gets the name that a loop asks for."""
+    run = execution(script)
+    held = [part for reason in reasons for part in formulas.parts(reason, into_networks=False, into_arrays=False) if part.op == "stepped"]
+    return [node for node, value in run.aliases if any(value is part for part in held)][:1]
 
 
 def ends_in(value: Value) -> set[str]:

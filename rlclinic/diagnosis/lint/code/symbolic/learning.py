@@ -52,9 +52,9 @@ def _products(value: Value) -> list[Value]:
 def ratio_of_logarithms(script: Script) -> Iterator[Spot]:
     """The ratio upside down, or a difference of logarithms in its place."""
     for _, ratio in clipped_ratios(script):
-        if ratio.op == "Sub" and gradient(ratio):
+        for where in (ratio.node, *formulas.bound_at(execution(script), ratio)[-1:]) if ratio.op == "Sub" and gradient(ratio) else ():
             yield _spot(
-                ratio.node,
+                where,
                 "a difference of log-probabilities stands in the place of the ratio: it is near 0, where the ratio is near 1",
                 "ratio = (log_prob - old_log_prob).exp()",
             )
@@ -178,7 +178,7 @@ def term_without_gradient(script: Script) -> Iterator[Spot]:
         held = terms(event.value) if event.value is not None else []
         moving = [term for term in held if any(gradient(each) for each in term.factors)]
         for term in held:
-            if term in moving:
+            if term in moving or any(_is_unknown(part) for factor in term.factors for part in formulas.parts(factor, False, False)):
                 continue
             cut = [
                 part
@@ -196,6 +196,11 @@ def term_without_gradient(script: Script) -> Iterator[Spot]:
                     "this part of the loss is cut off from the network that it should train: it has no gradient",
                     "without .detach()",
                 )
+
+
+def _is_unknown(value: Symbol) -> bool:
+    """One of the entries of a list that nothing was seen to be put into: it may carry a gradient."""
+    return value.op in ("item", "element") and bool(value.args) and isinstance(value.args[0], Items) and not value.args[0].items
 
 
 def _learns(value: Value) -> bool:
@@ -216,6 +221,8 @@ def loss_without_gradient(script: Script) -> Iterator[Spot]:
     run = execution(script)
     for event in formulas.backwards(run) if run.complete else ():
         if event.value is None or gradient(event.value) or not isinstance(event.value, Symbol):
+            continue
+        if any(_is_unknown(part) for part in formulas.parts(event.value, into_networks=False, into_arrays=False)):
             continue
         asked = [part for part in formulas.parts(event.value, into_arrays=False) if part.op == "out" and _is_trained(script, part)]
         cut = [

@@ -263,6 +263,8 @@ def no_noise(script: Script) -> Iterator[Spot]:
                 )
 
 
+LINES_AFTER: Final = 12
+"""Lines after an early return that are looked at as the other branch."""
 MOST_EVALUATED: Final = 0.1
 """Random actions in an evaluation: Atari's protocol has 0.05 of them, and older ones up to 0.1."""
 _NOISY: Final = frozenset(
@@ -326,7 +328,7 @@ def chance_in_evaluation(script: Script) -> Iterator[Spot]:
             continue
         for part in formulas.parts(event.value.args[1], into_networks=False, into_arrays=False):
             if called(part) in ("sample", "rsample", "multinomial") and _could_be_certain(run, part):
-                for where in experience.chosen_at(script, event):
+                for where in (event.node, *experience.chosen_at(script, event)):
                     yield _spot(
                         where,
                         "actions are drawn at random in an evaluation, though the likeliest one could be asked for",
@@ -355,6 +357,9 @@ def _could_be_certain(run: Execution, drawn: Symbol) -> bool:
         taken, other = (node.body, node.orelse) if decided else (node.orelse, node.body)
         inside = [each for each in (taken if isinstance(taken, list) else [taken]) if each.lineno <= line <= (each.end_lineno or 0)]
         left = [name for each in (other if isinstance(other, list) else [other]) for name in words.identifiers(each)]
+        left_early = isinstance(node, ast.If) and not decided and not node.orelse and isinstance(node.body[-1], ast.Return)
+        if left_early and (node.end_lineno or 0) < line <= (node.end_lineno or 0) + LINES_AFTER:
+            inside = [node]  # if deterministic: return mean; what follows is the other branch
         within = isinstance(node, ast.If) or any(one is drawn.node for each in inside for one in ast.walk(each))
         if inside and within and left and not {"sample", "rsample", "multinomial"} & set(left):
             return True

@@ -279,7 +279,7 @@ def _where_joined(script: Script, joined: Symbol, factor: Value) -> ast.AST | No
         return masks[0].node
     if not decides:
         # Joined in the call that stores it, or a name that is only stored.
-        return joined.node
+        return stored if stored is not None and not apart else joined.node
     if stored is not None:
         return stored
     for part in formulas.parts(factor, into_networks=False):
@@ -650,11 +650,22 @@ def entropy_in_actor_loss(script: Script) -> Iterator[Spot]:
             )
         for term in charged:
             if term.sign < 0 and answers[0].sign < 0:
-                yield _spot(
-                    term.joined or term.node or event.node,
-                    "log-probabilities are rewarded where they should be charged: the policy loses its randomness",
-                    "alpha * log_prob - q",
-                )
+                for where in (term.joined or term.node or event.node, *_joined_with_value(event.value)):
+                    yield _spot(
+                        where,
+                        "log-probabilities are rewarded where they should be charged: the policy loses its randomness",
+                        "alpha * log_prob - q",
+                    )
+
+
+def _joined_with_value(value: Value | None) -> list[ast.AST]:
+    """The sum in which a log-probability meets a critic's value."""
+    for part in formulas.parts(value, into_networks=False, into_arrays=False) if value is not None else ():
+        if part.op in ("Add", "Sub") and len(part.args) == 2 and part.node is not None:
+            certain = [_is_log_prob_like(each) for each in part.args]
+            if certain[0] != certain[1] and outputs_in(part.args[certain.index(False)], stored=False):
+                return [part.node]
+    return []
 
 
 def _holds_log_prob(value: Value) -> bool:
@@ -669,11 +680,12 @@ def soft_value_sign(script: Script) -> Iterator[Spot]:
             if len(held) > 1 and any(outputs_in(one) for term in held for one in term.factors if term.sign > 0):
                 for term in held:
                     if term.sign > 0 and any(_holds_log_prob(one) for one in term.factors):
-                        yield _spot(
-                            term.joined or target.sum.node,
-                            "the log-probability is added to the value of what comes next: certainty is rewarded, and the policy stops exploring",
-                            "next_q - alpha * next_log_prob",
-                        )
+                        for where in (term.joined or target.sum.node, *_joined_with_value(factor)):
+                            yield _spot(
+                                where,
+                                "the log-probability is added to the value of what comes next: certainty is rewarded, and the policy stops exploring",
+                                "next_q - alpha * next_log_prob",
+                            )
 
 
 def surrogate(script: Script) -> Iterator[tuple[Symbol, int, Event, int]]:
@@ -1222,6 +1234,7 @@ def copy_is_the_network(script: Script) -> Iterator[Spot]:
                 part for each in given for part in formulas.parts(each) if part.op == "method" and part.data in ("parameters", "state_dict")
             ]
             is_gradient = any(part.op == "attribute" and part.data == "grad" for part in formulas.parts(event.subject))
+            is_gradient = is_gradient or any(called(part) in ("cat", "concatenate") for each in given for part in formulas.parts(each))
             if into is not None and named and event.loops and not is_gradient and all(root(part.args[0]) is into for part in named):
                 yield _spot(
                     _first_use(script, into) or event.node,
@@ -1235,6 +1248,11 @@ def _first_use(script: Script, network: Symbol | Record) -> ast.AST | None:
     for statement in ast.walk(ast.parse(script.source.text)):
         if isinstance(statement, ast.Assign):
             target, value = statement.targets[0], statement.value
+            chained = [ast.unparse(each) for each in statement.targets if isinstance(each, ast.Name | ast.Attribute)]
+            if len(chained) > 1 and isinstance(value, ast.Call) and f"{chained[0]}.parameters" in script.source.text:
+                return statement  # net = slow = build()
+            if isinstance(value, ast.DictComp) and isinstance(value.value, ast.Name) and ".items()" in ast.unparse(value):
+                return statement  # {name: net for name, net in nets.items()}
             pairs = (
                 list(zip(target.elts, value.elts, strict=False))
                 if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
@@ -1269,6 +1287,8 @@ def polyak_shares(script: Script) -> Iterator[Spot]:
             share = _share(given, into)
         elif event.name == "in place add_" and len(event.value.args) > 1:
             share = _share(event.value.args[1], into)
+            if share is None and len(terms(event.value.args[1])) == 1 and len(terms(event.value.args[1])[0].factors) == 1:
+                share = 1.0  # added as they are, on top of the copy's own share
             alpha = formulas.number(event.value.keys.get("alpha"))
             share = alpha if alpha is not None else share
         elif event.name in ("blend", "store"):
@@ -1314,9 +1334,7 @@ def _share(value: Value, into: Value) -> float | None:
         if any(source is not None and source is not into for source in sources):
             numbers = [formulas.number(factor) for factor in term.factors]
             known = [number for number in numbers if number is not None]
-            # Added as they are, on top of the copy's own share.
-            whole = 1.0 if len(term.factors) == 1 else None
-            return known[0] if len(known) == 1 and len(term.factors) == 2 else whole
+            return known[0] if len(known) == 1 and len(term.factors) == 2 else None
     return None
 
 
@@ -1601,7 +1619,7 @@ def _columns(clash: Symbol) -> list[ast.AST]:
     for side in clash.args[:2]:
         found = sizes.shape(side)
         if found and len(found) > 1 and found[-1] in (1, sizes.FEATURES):
-            made += [out.node for out in formulas.origins(side) if out.op == "out" and out.node is not None]
+            made += [out.node for out in outputs_in(side, stored=False) if out.node is not None]
     return made[:2]
 
 
