@@ -155,11 +155,13 @@ def test_a_sign_may_be_wrong_where_the_worst_policy_is_what_the_threshold_asks_f
         "rewards": {"mean": -0.5, "std": 1.0, "min": -3.0, "max": 2.0, "nonzero": 1.0, "at_ends": 0.1},
         "random": {"returns": [-27.0, -28.0] * 5, "lengths": [58] * 10, "steps": 580, "unfinished_steps": 0, "truncated": 10},
         "constant": {"action 0": {"returns": [45.0], "lengths": [58], "unfinished_steps": 0}},
-        "search": {"best": 15.0, "worst": -72.0},
+        "search": {"best": 15.0, "worst": -72.0, "solved": True},
     }
     assert _signs(facts, 60.0) == ["reward-sign"]
     assert _signs(facts, 40.0) == [], "a constant action gets there"
-    assert _signs({**facts, "search": {"best": 15.0, "worst": -700.0}}, 60.0) == [], "crashes cost far more than anything earns"
+    assert _signs({**facts, "search": {"best": 15.0, "worst": -700.0, "solved": True}}, 60.0) == [], (
+        "crashes cost far more than anything earns"
+    )
 
 
 def test_a_wrong_sign_is_not_guessed_where_the_opposite_reward_takes_no_policy() -> None:
@@ -167,10 +169,12 @@ def test_a_wrong_sign_is_not_guessed_where_the_opposite_reward_takes_no_policy()
         "rewards": {"mean": -0.5, "std": 1.0, "min": -3.0, "max": 2.0, "nonzero": 1.0, "at_ends": 0.1},
         "random": {"returns": [-27.0, -28.0] * 5, "lengths": [58] * 10, "steps": 580, "unfinished_steps": 0, "truncated": 10},
         "constant": {"lowest": {"returns": [-72.0], "lengths": [58], "unfinished_steps": 0}},
-        "search": {"best": 15.0, "worst": -65.0},
+        "search": {"best": 15.0, "worst": -65.0, "solved": True},
     }
     assert _signs(facts, 60.0) == [], "always the lowest action would solve the opposite: that is no task"
     assert _signs({**facts, "constant": {}}, 60.0) == ["reward-sign"]
+    found = {"best": 15.0, "worst": -65.0, "solved": False}
+    assert _signs({**facts, "constant": {}, "search": found}, 60.0) == [], "a search that was no table may have missed what is best"
 
 
 def test_a_reward_that_pays_for_ending_at_once_has_the_wrong_sign_where_the_threshold_asks_to_stay() -> None:

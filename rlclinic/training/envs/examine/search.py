@@ -39,6 +39,8 @@ def search(env: Any, rows: list[Any], seconds: float) -> dict[str, Any]:
     random = np.random.default_rng(0)
     found: dict[str, Any] = {}
     table = _make_table(env, known, seconds / 4)
+    # Whether what random play met was solved as a whole.
+    found["solved"] = table is not None
     for name, sign in (("best", 1.0), ("worst", -1.0)):
         watch = core_time.Stopwatch(seconds)
         centre, width = np.zeros((outputs, known.shape[1] + 1)), np.ones((outputs, known.shape[1] + 1))
