@@ -43,6 +43,8 @@ TITLES = {
     "treatment_cures": "Do prescriptions cure?",
     "environment_cures": "Do prescriptions cure faults of environments?",
     "environment_cures_fourth": "The same in families that were drawn later, the fault inside of what is put around it",
+    "environment_cures_sixth": "The same in families of the sixth look",
+    "testimony_cost": "What testimony about the environment costs",
     "slow_sb3": "Are prescriptions for healthy, slow SB3 runs harmless?",
     "treatment_optimize": "Searches: optimize beside random search and TPE",
     "agents": "Do the tools of the MCP server suffice?",

@@ -238,6 +238,7 @@ BARS: Final = {
     "SB3 with our callback: top-1": (80, 90),
     "off-policy user faults: top-1": (75, 90),
 }
+ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth")
 WORLD_BARS: Final = {
     "our logs: user faults, top-1": (88, 95),
     "our logs: environment faults, top-1": (85, 93),
@@ -259,7 +260,7 @@ def recorded(found: dict[str, Any]) -> list[dict[str, Any]]:
     made = []
     for what, value in found.items():
         of_world = what.removeprefix("worlds, ")
-        for each in ("first", "second", "third", "fourth", "fifth", "sixth"):
+        for each in ORDINALS:
             of_world = of_world.removeprefix(f"{each} look").lstrip(",: ")
         bar, stretch = WORLD_BARS.get(of_world, (None, None)) if what.startswith("worlds, ") else BARS.get(what, (None, None))
         lower = "alarm" in what or "calibration error" in what or "names a fault" in what or "confidently wrong" in what
@@ -272,24 +273,37 @@ def recorded(found: dict[str, Any]) -> list[dict[str, Any]]:
     return made
 
 
+def looks_at_worlds() -> dict[str, Any]:
+    """The rows of every look that was taken."""
+    found: dict[str, Any] = {}
+    for part, name in zip(look.LOOKS, ORDINALS, strict=True):
+        if look.file(part).exists():
+            found |= look.rows(look.load(part), f"{name} look")
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--no-baselines", action="store_true")
     parser.add_argument(
         "--first-look", choices=tuple(first_look.LOOKS), help="score fresh off-policy tasks, once, before a rule has met them"
     )
+    parser.add_argument("--looks", action="store_true", help="only the rows of looks at worlds that were taken: nothing is diagnosed")
     wanted = parser.parse_args()
     if wanted.first_look:
         look_first(wanted.first_look)
+        return
+    if wanted.looks:
+        provenance.write(
+            "diagnosis", recorded(looks_at_worlds()), provenance.provenance("python -m benchmarks.diagnosis.measure --looks"), quick=False
+        )
         return
     groups = corpus.load()
     found = rows(groups) | elsewhere() | replayed(corpus.load(corpus.OFF_POLICY))
     found |= fresh("first look", first_look.load("first"))
     found |= fresh("first look, mended since", seen("first", corpus.load(corpus.OFF_POLICY_FRESH)))
     found |= fresh("second look", first_look.load("second")) | fresh("third look", first_look.load("third"))
-    for part, name in zip(look.LOOKS, ("first", "second", "third", "fourth", "fifth", "sixth"), strict=True):
-        if look.file(part).exists():
-            found |= look.rows(look.load(part), f"{name} look")
+    found |= looks_at_worlds()
     if not wanted.no_baselines:
         found |= {f"{name}, {what}": value for name, values in compared(groups).items() for what, value in values.items()}
     for name, value in found.items():

@@ -26,7 +26,7 @@ def main() -> None:
     """Train what fits into the time, and save the rows as benchmarks/results/exploration.json."""
     parser = provenance.parser(__doc__)
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--seconds", type=float, default=1e9, help="train for so long; 0: only the rows of what is kept")
     parser.add_argument("--only", default="", help="jobs whose row begins so")
     parser.add_argument("--again", action="store_true", help="forget what is kept of earlier calls")
     args = parser.parse_args()
@@ -41,7 +41,7 @@ def main() -> None:
     runs: list[dict[str, Any]] = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     done = {json.dumps({name: run[name] for name in asdict(jobs[0][1])}) for run in runs}
     pool = ProcessPoolExecutor(args.processes, get_context("spawn"))
-    waiting = {pool.submit(work, job): job for job in jobs if json.dumps(asdict(job[1])) not in done}
+    waiting = {pool.submit(work, job): job for job in jobs if args.seconds > 0 and json.dumps(asdict(job[1])) not in done}
     until = time.monotonic() + args.seconds
     while waiting and time.monotonic() < until:
         ended, _ = wait(waiting, timeout=max(0.0, until - time.monotonic()), return_when="FIRST_COMPLETED")
@@ -56,7 +56,8 @@ def main() -> None:
             with kept.open("a") as file:
                 file.write("".join(json.dumps(run) + "\n" for run in found))
             print(f"{job.row} | {job.arm} | solved at {[run['solved_at'] for run in found]} | {found[0]['seconds']:.0f} s", flush=True)
-    rows = summarize([run for run in runs if run["row"].startswith(args.only)])
+    listed = {json.dumps(asdict(job)) for _, job in jobs}  # what is kept of jobs that are none any more does not count
+    rows = summarize([run for run in runs if json.dumps({name: run[name] for name in asdict(jobs[0][1])}) in listed])
     for row in rows:
         print(json.dumps(row), flush=True)
     print(f"{len(waiting)} jobs did not end in time")

@@ -28,6 +28,8 @@ LOOKS: Final = Path(__file__).parent / "looks.json"
 COMMAND: Final = "python -m benchmarks.exploration.assessment --look WHY"
 KEPT: Final = provenance.SCRATCH / "assessment.jsonl"
 SEEDS: Final = 8
+FEWEST: Final = 200
+"""Runs that a look takes; worlds that are not trained yet are named with it."""
 SOLVED: Final = 0.5
 """The share of its last training episodes in which a run without a threshold has to succeed to count as solved."""
 
@@ -90,9 +92,13 @@ def main() -> None:
             file.write("".join(json.dumps(run) + "\n" for run in found))
         print(f"trained: {case.name} ({found[0]['seconds']:.0f} s)", flush=True)  # what was said of it is for the look
     missing = {case.name for case in cases} - {run["case"] for run in runs}
-    if missing or not (args.look or args.quick):
+    if not (args.look or args.quick):
         print(f"{len(missing)} worlds are missing; nothing was looked at")
         return
+    if len(runs) < FEWEST and not args.quick:
+        print(f"{len(runs)} runs: a look takes {FEWEST}")
+        return
+    cases = tuple(case for case in cases if case.name not in missing)
     labels = {case.name: case.label for case in CASES}
     hard = [run for run in runs if labels[run["case"]] == "bottleneck" and not run["solved"]]
     said = [run for run in runs if run["said"] == "BOTTLENECK"]
@@ -105,7 +111,7 @@ def main() -> None:
     print(json.dumps(summary))
     if not args.quick:
         looks = json.loads(LOOKS.read_text()) if LOOKS.exists() else []
-        looks.append({"look": len(looks) + 1, "why": args.look, **summary})
+        looks.append({"look": len(looks) + 1, "why": args.look, **summary, "worlds_not_trained": sorted(missing)})
         LOOKS.write_text(json.dumps(looks, indent=1) + "\n")
     rows: list[dict[str, Any]] = [
         {

@@ -39,7 +39,7 @@ from rlclinic.config.offline import (
 from rlclinic.config.schedule import Number, Schedule
 from rlclinic.config.schema import Kind, Shape, Strict, flatten, kind_of, read_number
 from rlclinic.config.shared_settings import AdamEps, Gamma, GradientNorm, LearningRate, Momentum, Optimizer, RmsDecay, WeightDecay
-from rlclinic.config.tabular import QLearningConfig
+from rlclinic.config.tabular import IN_UNITS_OF_THE_RETURN, QLearningConfig
 from rlclinic.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ __all__ = [
     "numbers",
     "read_algorithm",
     "shape_key",
+    "takes_raw_rewards",
 ]
 
 
@@ -613,6 +614,12 @@ ALGORITHMS: Final = Algorithms(
         "airl": AIRLConfig,
     }
 )
+
+
+def takes_raw_rewards(name: str) -> bool:
+    """Whether an algorithm does not take over a scaling of rewards that was chosen for another: its settings are in units of the return,
+    it learns a reward of its own, or none."""
+    return name in IN_UNITS_OF_THE_RETURN or name in ADVERSARIAL or ALGORITHMS[name].loop == "imitation"
 
 
 def read_algorithm(value: Any, read: ValidatorFunctionWrapHandler) -> Any:

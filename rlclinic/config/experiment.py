@@ -403,6 +403,12 @@ def _combination_problems(config: Config) -> Iterator[Problem]:
             "  There is nothing to switch from.\n  Try: ",
             Change("data.then_online", False),
         )
+    if config.algo.loop == "imitation" and config.env.normalize_reward:
+        yield (
+            f"env.normalize_reward=true, but {config.algo.name} learns from what an expert answers, and from no reward.\n"
+            "  Nothing that is learned would be scaled.\n  Try: ",
+            Change("env.normalize_reward", False),
+        )
     if config.algo.name in ADVERSARIAL:
         yield from _adversarial_problems(config)
     elif config.data is not None and not config.offline:

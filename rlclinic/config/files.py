@@ -16,7 +16,7 @@ from typing import Any, Final
 from rlclinic import plain_files
 from rlclinic.actions import Action
 from rlclinic.config import gymnasium_registry, gymnasium_solver, yaml_lines, yaml_text
-from rlclinic.config.algorithms import ADVERSARIAL, ALGORITHMS
+from rlclinic.config.algorithms import ALGORITHMS, takes_raw_rewards
 from rlclinic.config.environment import Spec
 from rlclinic.config.experiment import Config
 from rlclinic.config.network import NetConfig
@@ -25,7 +25,6 @@ from rlclinic.config.records import to_record
 from rlclinic.config.run import RunConfig
 from rlclinic.config.schema import flatten
 from rlclinic.config.setting_names import ALIASES, find_setting, list_fields
-from rlclinic.config.tabular import IN_UNITS_OF_THE_RETURN
 from rlclinic.config.validation import validate
 from rlclinic.config.yaml_lines import SECTIONS, Located, Tree
 from rlclinic.errors import ConfigError, NotFound, nearest
@@ -338,7 +337,7 @@ def _load_general_variant(sources: list[_Source], variants: dict[str, _Source], 
         first = "ppo" if "ppo" in variants else next(iter(variants))
         own, _ = _nest(variants[first], first, sources)
         task = _get_section(own, "env")
-        if algo in IN_UNITS_OF_THE_RETURN or algo in ADVERSARIAL:
+        if takes_raw_rewards(algo):
             task = {key: value for key, value in task.items() if key != "normalize_reward"}
         if ALGORITHMS[algo].loop in ("offline", "imitation"):
             # How many copies act, and what is normalized while they do, was tuned for whoever acts.

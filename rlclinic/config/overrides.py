@@ -7,13 +7,12 @@ from typing import Any, Final, get_args
 from pydantic.fields import FieldInfo
 
 from rlclinic.actions import Argument, Change
-from rlclinic.config.algorithms import ALGORITHMS
+from rlclinic.config.algorithms import ALGORITHMS, takes_raw_rewards
 from rlclinic.config.experiment import Config
 from rlclinic.config.records import to_record
 from rlclinic.config.schedule import FAMILY_KEYS
 from rlclinic.config.schema import Kind, kind_of, read_number
 from rlclinic.config.setting_names import find_setting, list_fields
-from rlclinic.config.tabular import IN_UNITS_OF_THE_RETURN
 from rlclinic.config.validation import validate
 from rlclinic.errors import ConfigError, nearest
 
@@ -82,7 +81,7 @@ def _set_algorithm(record: dict[str, Any], name: str) -> list[str]:
         # Settings tuned for one algorithm are wrong for another (PPO's n_steps for A2C), even where the names agree.
         record["algo"] = ALGORITHMS[name]().model_dump(mode="json")
         env = record.get("env")
-        if name in IN_UNITS_OF_THE_RETURN and isinstance(env, dict) and env.get("normalize_reward"):
+        if takes_raw_rewards(name) and isinstance(env, dict) and env.get("normalize_reward"):
             env["normalize_reward"] = False
             return ["algo.name", "env.normalize_reward"]
     return ["algo.name"]

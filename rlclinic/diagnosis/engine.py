@@ -209,11 +209,15 @@ def _causes(findings: Sequence[GroupFinding], results: Sequence[RuleResult], cas
         return _left_open(ranked[0], _calm(cases))
     if (_troubled(cases) or by_chance) and not waiting:
         return [_weighed(cause, findings, cases) for cause in ranked]
+    # A run without a return is not known to be well, however the others do.
+    silent = [case for case in cases if case.standing == "unknown"]
     # Nothing needs an explanation; what is wrong all the same is told after that, unless it is an invariant that broke.
     serious = [cause for cause in ranked if cause.severity.rank >= Severity.MEDIUM.rank and cause.probability >= 0.5]
     broken = [cause for cause in serious if cause.id != UNKNOWN and _certain(cause, findings)]
     if not broken and _unjudged(cases) and serious and serious[0].probability >= CLEAR:
         return _doubted(serious[0], _calm(cases))
+    if 0 < len(silent) < len(cases):
+        return [*serious, _calm(cases)]
     return [*broken, _calm(cases), *(cause for cause in serious if cause not in broken)]
 
 
@@ -265,8 +269,10 @@ def _calm(cases: Sequence[Case]) -> Cause:
         title = None if stopped is None else f"no return was logged before it stopped: {stopped}"
     elif any(case.on_course for case in cases):
         id, title = TOO_EARLY, "on its way: at the present rate it gets there within its budget"
-    elif states["early"] or any(case.sick for case in cases):
+    elif states["early"] or any(case.sick or (case.standing == "unknown" and case.history.state in outcome.LIVE) for case in cases):
         id = TOO_EARLY
+    elif states["unknown"]:
+        id, title = NO_RETURN, f"{states['unknown']} of {len(cases)} runs logged no return: nothing can be said about them"
     elif cases[0].threshold is None and all(case.solved_at is None for case in cases):
         id = NO_REFERENCE
     elif any(case.lost for case in cases):

@@ -381,7 +381,7 @@ def _check_room(threads: int, gpus: float) -> None:
         # Nobody's settings are wrong: a job of the queue is tried again, and finds the node that is starting.
         raise ray_cluster.ClusterAway(
             "no node of the Ray cluster that takes work is alive.\n  Nothing was started.\n"
-            "  See ray status; try again once a node has joined, or train here: --on local"
+            "  See ray status, and try again once a node has joined"
         )
     there = ", ".join(f"{node.get('CPU', 0):g} CPUs and {node.get('GPU', 0):g} GPUs" for node in nodes) or "none"
     raise UsageError(

@@ -19,9 +19,9 @@ def number(value: float | None, digits: int = 3) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
     size = abs(value)
-    if size >= 10 ** (digits - 1):
+    if 10 ** (digits - 1) <= size < 1e12:
         return f"{value:,.0f}"
-    if size != 0 and size < 1e-3:
+    if size != 0 and not 1e-3 <= size < 1e12:
         mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
         mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
         return f"{mantissa}e{int(exponent)}"

@@ -146,6 +146,7 @@ def measure(
     spreads: the standard deviation over the episodes of each return; rates: its success rate. NaN where there is none; None: nowhere.
     """
     spreads, rates = (np.full(len(returns), np.nan) if each is None else each for each in (spreads, rates))
+    rates = _as_shares(rates)
     kept = np.flatnonzero(np.isfinite(steps) & np.isfinite(returns))
     kept = kept[np.argsort(steps[kept], kind="stable")]
     steps, returns, spreads, rates = steps[kept], returns[kept], spreads[kept], rates[kept]
@@ -184,6 +185,14 @@ def measure(
         last_success=_pool(rates[-1:], episodes),
         recent_success=_pool(rates[-recent if source == "evaluation" else -1 :], episodes),
     )
+
+
+def _as_shares(rates: Column) -> Column:
+    """Success rates from 0 to 1. A log may have written percentages, of which the first would pass any share; other numbers are none."""
+    largest = np.nanmax(rates) if np.isfinite(rates).any() else 0.0
+    shares = rates / 100 if 1 < largest <= 100 else rates
+    with np.errstate(invalid="ignore"):
+        return np.where((shares >= 0) & (shares <= 1), shares, np.nan)
 
 
 def _recent(count: int, source: ReturnSource) -> int:

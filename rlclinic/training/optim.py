@@ -92,7 +92,9 @@ def lamb(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState
     """Adam's direction rescaled per layer to the layer's own norm (arXiv:1904.00962)."""
     direction, state = _adam_direction(optimizer, grad, state)
     direction = direction + optimizer.weight_decay * flat
-    pairs = zip(flat.split(optimizer.layout.sizes, 1), direction.split(optimizer.layout.sizes, 1), strict=True)
+    # Several critics lie one behind the other, with the same layers each.
+    sizes = optimizer.layout.sizes * (flat.shape[1] // sum(optimizer.layout.sizes))
+    pairs = zip(flat.split(sizes, 1), direction.split(sizes, 1), strict=True)
     return flat - learning_rate * torch.cat([part * _trust(weight, part) for weight, part in pairs], 1), state
 
 

@@ -73,7 +73,7 @@ class Policy:
             choice = gymnasium.spaces.Discrete(count) if low is None or high is None else gymnasium.spaces.Box(low, high)
             return spaces.observations(box, name), spaces.actions(choice, name)
         env = making.make_single(self.config.env) if self._factory is None else self._own(self._factory)
-        env.close()
+        making.close(env)
         if isinstance(env, VectorEnv):
             return spaces.observations(env.single_observation_space, name), spaces.actions(env.single_action_space, name)
         return spaces.observations(env.observation_space, name), spaces.actions(env.action_space, name)

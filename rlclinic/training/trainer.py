@@ -23,7 +23,6 @@ from rlclinic.training.actors.pool import Actors
 from rlclinic.training.assembly import Cohort, provenance
 from rlclinic.training.checkpoints import files, snapshot
 from rlclinic.training.curriculum import staged
-from rlclinic.training.curriculum.staged import Staged
 from rlclinic.training.evaluation import Evaluation
 from rlclinic.training.imitation import iteration
 from rlclinic.training.imitation.experts import ExpertSilent
@@ -205,8 +204,8 @@ def iterate(session: Session, *, row_due: bool, costly: bool, testimony: bool = 
             if member.active:
                 with member.writing(cohort.env_steps):
                     member.writer.log(f"env step {cohort.env_steps}: {text}")
-    if isinstance(cohort.env, Staged):
-        for index, text in cohort.env.learn(cohort.env_steps):
+    if (curriculum := staged.find(cohort.env)) is not None:
+        for index, text in curriculum.learn(cohort.env_steps):
             if (member := cohort.members[index]).active:
                 with member.writing(cohort.env_steps):
                     member.writer.log(f"curriculum, env step {cohort.env_steps}: {text}")
@@ -309,8 +308,8 @@ def contents(cohort: Cohort, pending: PendingRow, evaluated: Evaluation | None, 
         cells |= {on_policy_sentinels.PREFIX + name: each for name, each in switch.items()}
     if (said := getattr(cohort.env, "info", None)) is not None:
         cells |= said.cells()
-    if isinstance(cohort.env, Staged):
-        cells |= cohort.env.cells()
+    if (curriculum := staged.find(cohort.env)) is not None:
+        cells |= curriculum.cells()
     if environment.MARK in pending.names:
         cells |= environment.of_episodes([cohort.episodes.recent(index) for index in range(len(members))])
     return cells | ({} if evaluated is None else rows.by_column([evaluated.row(index) for index in range(len(members))]))

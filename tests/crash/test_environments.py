@@ -55,6 +55,12 @@ def check_only_the_second_failed(runs: list[Run], healthy: list[tuple[list[str],
         ("nan", "gave observation[1] = nan at step 300"),
         ("inf", "gave reward = inf at step 300"),
         ("shape", "an observation of shape (1,), but its observation_space has the shape (2,)"),
+        ("exits", "raised SystemExit in step() at step 300: 3"),
+        ("four values", "gave 4 values from step(), which must return (obs, reward, terminated, truncated, info)"),
+        ("text for a flag", "gave terminated = 'False' from step(), which must be True or False"),
+        ("list for info", "gave a list as info from step(), which must be a dict"),
+        ("reward of two", "gave reward = array([1., 1.]) from step(), which must be a number"),
+        ("another action space", "gave Discrete(5) as its action_space, which was Discrete(2) when training began"),
     ],
 )
 def test_an_env_that_breaks_ends_its_run_and_no_other(tmp_path: Path, healthy: list[tuple[list[str], bytes]], harm: str, said: str) -> None:

@@ -1,5 +1,6 @@
 """An environment as a user might bring it, and a way to make one of its copies break at a chosen step."""
 
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,19 @@ class Walk(gymnasium.Env[Observation, np.int64]):
                     reward = float("inf")
                 case "shape":
                     observation = np.zeros(1, np.float32)  # numpy would repeat it without a word
+                case "exits":
+                    sys.exit(3)
+                case "four values":
+                    return observation, reward, False, {}  # type: ignore[return-value]
+                case "text for a flag":
+                    return observation, reward, "False", False, {}  # type: ignore[return-value]
+                case "list for info":
+                    return observation, reward, True, False, []  # type: ignore[return-value]
+                case "reward of two":
+                    return observation, np.ones(2), False, False, {}  # type: ignore[return-value]
+                case "another action space":
+                    self.action_space = gymnasium.spaces.Discrete(5)
+                    return observation, reward, True, False, {}
         return observation, reward, abs(self._place) > 3, False, {}
 
     def _seen(self) -> Observation:

@@ -23,7 +23,7 @@ from rlclinic.report.diagnosis import answer
 from rlclinic.report.document import render_compact
 from rlclinic.runs.history import History
 from rlclinic.serve.cli.app import app
-from rlclinic.training.envs.examine import play, search, transitions
+from rlclinic.training.envs.examine import play, search
 from rlclinic.training.envs.examine.environment import examine
 from tests.diagnosis.examined_envs import OF_TRANSITIONS, Walk
 from tests.ops.recorded import record_group
@@ -243,15 +243,14 @@ def test_ends_that_pay_the_same_tiny_size_are_cut_off() -> None:
     assert [any(one.rule == "ENV410" for one in lint_facts(facts).findings) for facts in (cut, paid)] == [True, False]
 
 
-def test_a_reward_that_the_step_before_explains_is_paid_late() -> None:
-    late = _transitions(paid=1.0, period=1, reward_explained=0.3, reward_explained_before=0.98)
-    told = _transitions(paid=1.0, period=1, reward_explained=0.97, reward_explained_before=0.98)
-    assert [any(one.rule == "ENV407" for one in lint_facts(facts).findings) for facts in (late, told)] == [True, False]
-    random = np.random.default_rng(0)
-    state, number = random.standard_normal((600, 2)), np.repeat(np.arange(20), 30)
-    reward = np.roll(state @ [1.0, -1.0], 1)
-    assert transitions._explain_before([state, state], number, reward) > 0.95
-    assert transitions._explain_before([state, state], number, state @ [1.0, -1.0]) < 0.3
+def test_what_is_drawn_anew_at_every_step_and_tells_what_is_paid_is_no_noise() -> None:
+    def told(explained: float, *, repeats: bool) -> bool:
+        facts = _transitions(noise=0.5, reward_explained=explained) | {"seeding": {"observations_repeat": repeats}}
+        return any(one.rule == "ENV403" for one in lint_facts(facts).findings)
+
+    assert not told(0.95, repeats=True), "parts on a belt"
+    assert told(0.2, repeats=True)
+    assert told(0.95, repeats=False), "the same seed shows something else: nobody can act on that"
 
 
 def test_one_half_of_all_actions_that_does_nothing_is_a_matter_of_bounds() -> None:

@@ -7,7 +7,17 @@ from rlclinic.report.format import ago, duration, frames, interval, listed, numb
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(212.34, "212"), (0.0113, "0.0113"), (1.5e-5, "1.5e-5"), (104233.2, "104,233"), (99.96, "100"), (0, "0"), (-0.5, "-0.5"), (None, "–")],
+    [
+        (212.34, "212"),
+        (0.0113, "0.0113"),
+        (1.5e-5, "1.5e-5"),
+        (104233.2, "104,233"),
+        (99.96, "100"),
+        (0, "0"),
+        (-0.5, "-0.5"),
+        (-1e30, "-1e30"),
+        (None, "–"),
+    ],
 )
 def test_a_number_has_about_three_digits_and_no_empty_ones(value: float | None, text: str) -> None:
     assert number(value) == text

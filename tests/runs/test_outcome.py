@@ -349,3 +349,10 @@ def test_only_a_group_that_kept_everything_is_solved(runs: list[int]) -> None:
 def test_without_any_return_nothing_else_can_be_said(framework: str, threshold: float | None) -> None:
     found = outcome.measure_group([history(source=framework)], Goal(threshold), framework)
     assert outcome.decide_verdict(found, ["finished"]) == "NO RETURN"
+
+
+def test_percentages_are_no_shares_that_pass_at_once() -> None:
+    rising = [(1_000.0 * step, 0.0) for step in range(1, 5)]
+    assert measured(rising, None, rates=[7.0, 30.0, 70.0, 95.0]).reached_at == 4_000
+    assert measured(rising, None, rates=[7.0, 7.0, 7.0, 7.0]).reached_at is None
+    assert measured(rising, None, rates=[500.0, -3.0, 2_000.0, 500.0]).required_success is None

@@ -53,7 +53,7 @@ def record(root: Path, seeds: Sequence[Rows], *, column: str = EVALUATION, state
                 writer.row({**cells, column: value})
             figures: dict[str, Any] = {"return_mean": rows[-1][1] if column == TRAINING else 20.0 + rows[-1][0] / 1_000} if rows else {}
             if column == EVALUATION:
-                figures |= {"eval_mean": rows[-1][1], "threshold_reached_at": passed[0] if passed else None}
+                figures |= {"eval_mean": rows[-1][1] if rows else None, "threshold_reached_at": passed[0] if passed else None}
             writer.status(state, rows[-1][0] if rows else 0, max_env_steps=BUDGET, **figures)
     return group
 
@@ -151,6 +151,29 @@ def test_a_group_gets_one_verdict_everywhere(
     group = record(tmp_path / "runs", seeds, column=column, states=states)
     found = ask_for_verdicts(tmp_path / "runs", group)
     assert set(found.values()) == {verdict}, found
+
+
+def test_a_run_that_says_nothing_is_not_called_healthy_for_its_siblings(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    nothing: Rows = []
+    group = record(root, [SOLVED, nothing])
+    assert set(ask_for_verdicts(root, group).values()) == {"PARTLY SOLVED"}
+    diagnosis = diagnose.diagnose(group.id, root).diagnosis
+    assert diagnosis.answer == "1 of 2 runs logged no return: nothing can be said about them"
+    outlook = forecast.assess([of_run(run) for run in group.runs], group.id)
+    assert (outlook.decision, outlook.probability) == ("ENDED", 0.5)
+    assert outlook.reason.startswith("1 of 2 seeds got there; of another: ")
+    broken = record(root, [SOLVED, [(step, value + 1) for step, value in SOLVED], [(step, float("nan")) for step, _ in SOLVED]])
+    told = [cause.id for cause in diagnose.diagnose(broken.id, root).diagnosis.causes]
+    assert "not-finite" in told
+    assert "healthy" not in told
+
+
+def test_runs_that_got_there_and_lost_it_did_not_have_too_few_steps(tmp_path: Path) -> None:
+    group = record(tmp_path / "runs", [[(step, value + seed) for step, value in LOST] for seed in range(3)])
+    found = diagnose.diagnose(group.id, tmp_path / "runs").diagnosis
+    assert found.verdict == "REACHED, THEN LOST"
+    assert "budget-too-small" not in {cause.id for cause in found.causes}
 
 
 @pytest.mark.parametrize(

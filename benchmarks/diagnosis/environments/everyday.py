@@ -142,22 +142,6 @@ TO_THE_LIMIT: Final = {"Elevator", "Warehouse", "Bidding"}
 # ── more faults ──
 
 
-class Owing(Paid):
-    """Keeps something of an episode's rewards for later."""
-
-    def reset(self, **named: Any) -> Any:
-        self.kept = 0.0
-        return self.env.reset(**named)
-
-
-class RewardLater(Owing):
-    """Each step is paid what the one before earned: the reward is computed from the old state."""
-
-    def pay(self, reward: float, over: bool) -> float:
-        before, self.kept = self.kept, reward
-        return before
-
-
 class HalfTheActions(Faulty):
     """Only one half of a box does anything: what is negative is cut to the middle."""
 
@@ -185,7 +169,6 @@ class NeverEnds(Faulty):
 
 FAULTS: Final[dict[str, tuple[type[Faulty], str, set[str]]]] = {
     **odd.FAULTS,
-    "reward a step late": (RewardLater, "dense", {"reward-delayed", "observation-late"}),
     "half of the actions": (HalfTheActions, "box", {"action-bounds", "actions-without-effect"}),
     "reward drifts": (RewardDrifts, "dense", {"environment-changed", "never-reset"}),
     "never ends": (NeverEnds, "", {"time-limit-missing"}),

@@ -76,8 +76,9 @@ def layer_frozen(subject: Subject) -> Iterator[Finding]:
     for before, after in subject.pairs:
         for name, value in after.weights.items():
             old = before.weights.get(name)
-            # A deviation at its limit gets no gradient either; CKP111 says that.
-            if old is None or value.dtype.kind != "f" or name == "log_std":
+            # A deviation at its limit gets no gradient either; CKP111 says that. Without a baseline nobody asks for values.
+            unused = name == "log_std" or (name.startswith(("critic.", "value.")) and subject.section("algo").get("baseline") is False)
+            if old is None or value.dtype.kind != "f" or unused:
                 continue
             if measures.is_same(old, value):
                 unchanged.setdefault(name, (before, after))
@@ -208,10 +209,11 @@ def optimizer_state_was_lost(subject: Subject) -> Iterator[Finding]:
 def _lost(saved: Saved, wanted: Sequence[str], before: Saved | None) -> str | None:
     if not saved.weights or (not saved.optimizer and saved.problems):
         return None  # said by CKP101
-    if missing := [name for name in (*wanted, "steps") if name not in saved.optimizer]:
+    if missing := [name for name in (*wanted, "steps") if not saved.find_moments(name)]:
         return f"the optimizer's {' and '.join(missing)} are not in checkpoint {saved.step}"
     taken = saved.optimizer_steps
-    zero = [name for name in wanted if saved.optimizer[name].size and not np.any(saved.optimizer[name])]
+    moments = {name: [each for each in saved.find_moments(name) if each.size] for name in wanted}
+    zero = [name for name, found in moments.items() if found and not any(np.any(each) for each in found)]
     if zero and taken:
         return f"the optimizer's {' and '.join(zero)} are all 0 after {say(taken)} steps, at env step {say(saved.step)}"
     earlier = None if before is None else before.optimizer_steps
@@ -296,7 +298,8 @@ def normalizer_does_not_fit(subject: Subject) -> Iterator[Finding]:
     An environment that has just changed on purpose.
     """
     for saved in subject.saved:
-        text = _misfit(saved)
+        # Recorded data is seen once, and learned from in as many steps as one likes.
+        text = _misfit(saved, counts=not subject.section("data"))
         if text:
             fix = advice("save and load the normalizer's mean, variance and count together with the weights", "> 30 %")
             proof = evidence(_where(saved, "obs_stats"), text)
@@ -304,7 +307,7 @@ def normalizer_does_not_fit(subject: Subject) -> Iterator[Finding]:
             return
 
 
-def _misfit(saved: Saved) -> str | None:
+def _misfit(saved: Saved, *, counts: bool) -> str | None:
     moments, count = measures.normalizer(saved), saved.policy.get("obs_stats.count")
     var = saved.policy.get("obs_stats.var")
     if moments is None or var is None:
@@ -312,7 +315,7 @@ def _misfit(saved: Saved) -> str | None:
     if float(var.min()) < 0:
         return f"a variance of the observations is negative ({say(float(var.min()))}) at env step {say(saved.step)}"
     seen_rows = float(count.reshape(-1)[0]) if count is not None and count.size == 1 else math.nan
-    if seen_rows < 0.5 * saved.step:
+    if counts and seen_rows < 0.5 * saved.step:
         return f"the normalizer has seen {say(seen_rows)} observations after {say(saved.step)} env steps"
     obs = measures.rows(saved.loop.get("obs"))
     if obs is None or obs.shape[1] != len(moments[0]):

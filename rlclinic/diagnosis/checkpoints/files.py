@@ -44,9 +44,12 @@ class Saved:
     @property
     def optimizer_steps(self) -> float | None:
         """Gradient steps that the optimizer counted; None if it does not say."""
-        counted = self.optimizer.get("steps")
-        usable = counted is not None and counted.size == 1 and bool(np.isfinite(counted).all())
-        return float(counted.reshape(-1)[0]) if usable and counted is not None else None
+        counted = [float(each.reshape(-1)[0]) for each in self.find_moments("steps") if each.size == 1 and bool(np.isfinite(each).all())]
+        return max(counted, default=None)
+
+    def find_moments(self, name: str) -> list[Array]:
+        """An optimizer's numbers of this name; where every network has an optimizer of its own (`actor.mean`), those of all."""
+        return [value for key, value in self.optimizer.items() if key.rpartition(".")[2] == name]
 
 
 def read(checkpoint: Checkpoint) -> Saved:

@@ -220,7 +220,7 @@ def budget_of_a_few_episodes(case: Case) -> Iterator[Finding]:
     good=[
         lambda: cases.unsolved(
             settings={"env.n_envs": 8, "algo.n_steps": 128}, max_env_steps=10000, state="failed", reason="killed by SIGKILL"
-        )
+        ),
     ],
 )
 def budget_of_a_few_rollouts(case: Case) -> Iterator[Finding]:
@@ -234,7 +234,7 @@ def budget_of_a_few_rollouts(case: Case) -> Iterator[Finding]:
     """
     if case.rollout is None or not case.budget or not case.sick or case.rollout > 4096 or case.algo != "ppo":
         return
-    if case.standing == "failed":  # what ended it explains it
+    if case.standing == "failed" or case.solved_at is not None:  # what ended it explains it; who got there had steps enough
         return
     rollouts = case.budget / case.rollout
     # Too few steps leave a policy as it began; they do not lead it away from what chance gets.

@@ -88,7 +88,9 @@ def _reason(decision: str, forecasts: Sequence[Forecast], live: Sequence[Forecas
     if decision == "SOLVED":
         return "every seed reached the threshold"
     if decision == "ENDED":
-        return next(forecast.reason for forecast in forecasts if not _is_there(forecast))
+        there = sum(map(_is_there, forecasts))
+        reason = next(forecast.reason for forecast in forecasts if not _is_there(forecast))
+        return f"{there} of {len(forecasts)} seeds got there; of another: {reason}" if there else reason
     waiting = sorted((each for each in live if each.reached_at is None), key=lambda each: each.probability or 0.0)
     return waiting[len(waiting) // 2].reason if waiting else "every seed that still runs has reached the threshold"
 

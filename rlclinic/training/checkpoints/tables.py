@@ -35,7 +35,7 @@ def pack(tensors: Tensors) -> Tensors:
         if len(places) > FILLED * len(flat):
             packed[name] = whole
             continue
-        packed[f"{name}{MARK}places"], packed[f"{name}{MARK}values"] = places, flat[places]
+        packed[f"{name}{MARK}places"], packed[f"{name}{MARK}values"] = places.int(), flat[places]
         packed[f"{name}{MARK}shape"] = torch.tensor(whole.shape, dtype=torch.int64)
         packed[f"{name}{MARK}empty"] = torch.tensor(empty, dtype=flat.dtype)
     return packed
@@ -55,7 +55,7 @@ def unpack(tensors: Tensors) -> Tensors:
             try:
                 values, shape, empty = (tensors[f"{table}{MARK}{each}"] for each in ("values", "shape", "empty"))
                 flat = torch.full((math.prod(shape.tolist()),), float(empty), dtype=values.dtype)
-                whole[table] = flat.index_copy(0, tensor, values).view(shape.tolist())
+                whole[table] = flat.index_copy(0, tensor.long(), values).view(shape.tolist())
             except (KeyError, IndexError, RuntimeError) as error:
                 raise ValueError(f"the parts of {table} do not belong together ({error})") from error
     return whole

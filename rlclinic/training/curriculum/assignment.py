@@ -100,7 +100,7 @@ class Assignment:
             for version, label in enumerate(self._names):
                 other = make(version)
                 self._check_shapes(label, shapes(other), shapes(first))
-                other.close()
+                making.close(other)
         member, env = divmod(index, self._n_envs)
         single = Switching(first, make, self._version_of, self._levels, lambda number: self._draw(member, env, number))
         self._singles.append(single)

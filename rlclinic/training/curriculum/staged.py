@@ -15,6 +15,7 @@ from rlclinic.training import envs
 from rlclinic.training.curriculum.assignment import Assignment
 from rlclinic.training.data import info_columns
 from rlclinic.training.envs import assembly
+from rlclinic.training.envs.wrappers import Reweighted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,16 +193,18 @@ class Staged:
 
     def state(self) -> dict[str, Tensor]:
         """The envs', and the samplers' beside it."""
+        return self._env.state() | self._own_state()
+
+    def _own_state(self) -> dict[str, Tensor]:
         states = [sampler.state() for sampler in self._samplers]
         own = {PREFIX + name: torch.from_numpy(np.stack([each[name] for each in states])) for name in states[0]}
-        own[PREFIX + "returns"] = torch.from_numpy(self._returns.copy())
-        return self._env.state() | own
+        return own | {PREFIX + "returns": torch.from_numpy(self._returns.copy())}
 
     def load_state(self, state: dict[str, Tensor]) -> Tensor:
         """Go on from `state()`. What another curriculum knew is left behind: the samplers begin anew."""
         own = {name.removeprefix(PREFIX): each.cpu().numpy() for name, each in state.items() if name.startswith(PREFIX)}
-        fresh = self.state()
-        fits = all(name in state and state[name].shape == fresh[name].shape for name in fresh if name.startswith(PREFIX))
+        fresh = self._own_state()  # the envs have none before they begin
+        fits = all(name in state and state[name].shape == each.shape for name, each in fresh.items())
         if fits:
             for member, sampler in enumerate(self._samplers):
                 sampler.load({name: each[member] for name, each in own.items()})
@@ -211,3 +214,8 @@ class Staged:
         if fits and self._env.exact:
             self._returns = own["returns"].copy()
         return obs
+
+
+def find(env: Any) -> Staged | None:
+    """The curriculum that a cohort's environments are under, also where they are wrapped once more (env.term_weights)."""
+    return env if isinstance(env, Staged) else find(env.unweighted) if isinstance(env, Reweighted) else None

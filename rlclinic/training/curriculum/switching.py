@@ -6,6 +6,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from rlclinic.training.envs import making
+
 LEVEL_SEED = 20_000
 """Level k is reset(seed=20_000 + k), whatever the run's seed is."""
 
@@ -56,4 +58,4 @@ class Switching(gym.Env[Any, Any]):
 
     def close(self) -> None:
         for env in self._made.values():
-            env.close()
+            making.close(env)

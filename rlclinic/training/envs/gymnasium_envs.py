@@ -48,14 +48,14 @@ def make(
     limit = making.find_time_limit(first)
     backend: Backend
     if config.workers:
-        first.close()
+        making.close(first)
         backend = Workers(config, factory, observations, actions, (len(seeds), n_envs), evaluation)
     else:
         copies = len(seeds) * n_envs
         if tasks is None:
             envs = [first, *(making.make_single(config, factory) for _ in range(copies - 1))]
         else:
-            first.close()
+            making.close(first)
             envs = [tasks.make_single(index) for index in range(copies)]
         _check_distinct(envs, name)
         rows = [envs[start : start + n_envs] for start in range(0, len(envs), n_envs)]

@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -51,11 +51,24 @@ def wrap(config: EnvConfig, env: Any, factory: Factory | None) -> gym.Env[Any, A
             "  Training needs reset(seed=...) -> (obs, info) and step(action) -> (obs, reward, terminated, truncated, info).\n"
             "  Try: class MyEnv(gymnasium.Env), with observation_space and action_space set in __init__"
         )
+    for name in ("observation_space", "action_space"):
+        if not isinstance(getattr(env, name, None), gym.Space):
+            raise ConfigError(
+                f"{name_of(config, factory)} has no {name} that is a space of Gymnasium.\n"
+                "  No network could be built for it.\n"
+                f"  Try: self.{name} = gymnasium.spaces.Box(...) in its __init__"
+            )
     if factory is not None and config.max_episode_steps is not None:
         env = TimeLimit(env, config.max_episode_steps)
     for wrapper in config.wrappers:
         env = _apply_wrapper(env, wrapper.id, dict(wrapper.kwargs))
     return env
+
+
+def close(env: gym.Env[Any, Any]) -> None:
+    """Close an environment; a failure of its own cleaning up is no reason to leave others open, or to call a good run failed."""
+    with suppress(Exception):
+        env.close()
 
 
 def call_factory(config: EnvConfig, factory: Factory, n_envs: int | None = None) -> Any:

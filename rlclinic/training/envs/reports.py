@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,32 @@ class WrongShape(ValueError):
         super().__init__(f"{what} of shape {shape}, but {but} {expected}")
 
 
+class OutOfSpace(ValueError):
+    """A state's number that its space does not have."""
+
+
+class NotGymnasium(ValueError):
+    """Something that no reset() or step() of Gymnasium's returns: other parts, or one that is of another kind."""
+
+
+def check_parts(call: str, given: Any, parts: str) -> None:
+    """Raise unless a call returned these parts, which are named with commas between."""
+    names = parts.split(", ")
+    if not isinstance(given, tuple) or len(given) != len(names):
+        what = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
+        raise NotGymnasium(f"{what} from {call}, which must return ({parts})")
+
+
+def check_end(terminated: Any, truncated: Any, info: Any) -> None:
+    """Raise unless an episode's end is told in booleans and a dict: the text "False" is true, and so is nan."""
+    for name, flag in (("terminated", terminated), ("truncated", truncated)):
+        fits = isinstance(flag, bool | np.bool_) or flag is None or (isinstance(flag, int | np.integer) and flag in (0, 1))
+        if not fits and not (isinstance(flag, np.ndarray) and flag.size == 1 and flag.dtype == np.bool_):
+            raise NotGymnasium(f"{name} = {flag!r} from step(), which must be True or False")
+    if not isinstance(info, Mapping):
+        raise NotGymnasium(f"a {type(info).__name__} as info from step(), which must be a dict")
+
+
 class Reports:
     """Turns what goes wrong in a member's envs into EnvironmentFailed; keeps the step, and the env that is being stepped."""
 
@@ -41,12 +68,14 @@ class Reports:
             yield
         except EnvironmentFailed:
             raise
-        except WrongShape as reason:
+        except (WrongShape, OutOfSpace) as reason:
             raise self.wrong_shape(reason) from reason
-        except Exception as reason:
+        except NotGymnasium as reason:
+            raise self.not_gymnasium(reason) from reason
+        except (Exception, SystemExit) as reason:  # a simulator that calls sys.exit() ends its own run, and no other
             raise self.raised(call, reason) from reason
 
-    def raised(self, call: str, reason: Exception) -> EnvironmentFailed:
+    def raised(self, call: str, reason: BaseException) -> EnvironmentFailed:
         """An exception of the environment's own."""
         frames = traceback.extract_tb(reason.__traceback__)
         place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
@@ -77,11 +106,19 @@ class Reports:
             "  Try: step the environment alone and print what that field is computed from"
         )
 
-    def wrong_shape(self, reason: WrongShape) -> EnvironmentFailed:
+    def wrong_shape(self, reason: WrongShape | OutOfSpace) -> EnvironmentFailed:
         """An observation, or what comes with it, that is not what the environment's spaces say."""
         return EnvironmentFailed(
             f"{self._subject(self.at)} gave {reason} (at step {self.steps}).\n"
             "  The network is built for the space; its training stops here.\n"
+            "  Try: gymnasium.utils.env_checker.check_env(env) on the environment alone"
+        )
+
+    def not_gymnasium(self, reason: NotGymnasium) -> EnvironmentFailed:
+        """Something that is not what Gymnasium's environments return."""
+        return EnvironmentFailed(
+            f"{self._subject(self.at)} gave {reason} (at step {self.steps}).\n"
+            "  What it means could only be guessed; training stops here.\n"
             "  Try: gymnasium.utils.env_checker.check_env(env) on the environment alone"
         )
 

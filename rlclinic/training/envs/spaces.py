@@ -11,7 +11,7 @@ from rlclinic.errors import ConfigError
 from rlclinic.training.envs import images
 from rlclinic.training.envs.base import ActionSpec, Picture
 from rlclinic.training.envs.images import Write
-from rlclinic.training.envs.reports import WrongShape
+from rlclinic.training.envs.reports import OutOfSpace, WrongShape
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,18 @@ class Actions:
 
 
 def observations(space: Space[Any], env_id: str) -> Observations:
+    """How observations are written; ConfigError for spaces that no network takes."""
+    found = _observations(space, env_id)
+    if not np.prod(found.shape):
+        raise ConfigError(
+            f"{env_id} has the observation space {space}, which holds no number.\n"
+            "  A policy that sees nothing could only act at random.\n"
+            "  Try: observations with at least one number, a constant 0 if there is nothing to see"
+        )
+    return found
+
+
+def _observations(space: Space[Any], env_id: str) -> Observations:
     """Boxes keep their shape, images with the channels last; all else becomes a vector: one-hot Discrete, and Dict or Tuple one
     part after another. A Dict with images becomes one image and a vector of the rest."""
     image = images.find(space)
@@ -175,13 +187,16 @@ def _join(named: list[tuple[Any, _Part]]) -> _Part:
 
 def _one_hot(sizes: np.ndarray, first: np.ndarray, field: str) -> _Part:
     total = int(sizes.sum())
-    offset = np.concatenate(([0], np.cumsum(sizes)[:-1])) - first
+    begins = np.concatenate(([0], np.cumsum(sizes)[:-1]))
 
     def write(row: np.ndarray, value: Any) -> None:
-        if np.size(value) != len(offset):
-            raise WrongShape(np.shape(value), offset.shape if len(offset) > 1 else (), _called(field))
+        if np.size(value) != len(begins):
+            raise WrongShape(np.shape(value), begins.shape if len(begins) > 1 else (), _called(field))
+        which = np.ravel(value) - first
+        if (which < 0).any() or (which >= sizes).any():  # it would mark another state, or a number of the next part
+            raise OutOfSpace(f"{_called(field)} that is {value}, but its observation_space has the numbers {_describe(first, sizes)}")
         row[...] = 0.0
-        row[np.ravel(value) + offset] = 1.0
+        row[which + begins] = 1.0
 
     return _Part(total, np.zeros(total, np.float32), np.ones(total, np.float32), write)
 
@@ -194,6 +209,10 @@ def _write_values(shape: tuple[int, ...], field: str) -> Write:
         row[...] = np.ravel(value)
 
     return write
+
+
+def _describe(first: np.ndarray, sizes: np.ndarray) -> str:
+    return " and ".join(f"{low} to {low + size - 1}" for low, size in zip(first.tolist(), sizes.tolist(), strict=True))
 
 
 def _called(field: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,8 +11,8 @@ import numpy as np
 
 from rlclinic.training.data import info_columns
 from rlclinic.training.data.info_columns import Tally
-from rlclinic.training.envs import making
-from rlclinic.training.envs.reports import Reports, WrongShape
+from rlclinic.training.envs import making, reports
+from rlclinic.training.envs.reports import NotGymnasium, Reports, WrongShape
 from rlclinic.training.envs.spaces import Actions, Observations
 
 
@@ -118,6 +117,7 @@ class Lanes:
         self._envs = envs
         self._inner = [env for env, _ in peeled]
         self._limits = [limit for _, limit in peeled]
+        self._spaces = [env.action_space for env in self._inner]
         self.report = Reports(name, first)
         self._write = observations.write
         self._decode = actions.decode
@@ -156,14 +156,22 @@ class Lanes:
                 rows.valid[n] = False
                 continue
             report.at = n
-            obs, reward, terminated, truncated, info = env.step(act)
+            given = env.step(act)
+            try:
+                obs, reward, terminated, truncated, info = given
+            except (TypeError, ValueError):
+                reports.check_parts("step()", given, "obs, reward, terminated, truncated, info")
+                raise
             if write is not None:
                 write(next_obs[n], obs)
             elif np.shape(obs) == shape:
                 next_obs[n] = obs
             else:
                 raise WrongShape(np.shape(obs), shape)
-            reward_rows[n] = reward
+            try:
+                reward_rows[n] = reward
+            except (TypeError, ValueError):
+                raise NotGymnasium(f"reward = {reward!r} from step(), which must be a number") from None
             elapsed[n] += 1
             if tally is not None:
                 tally.add(n, info)
@@ -172,7 +180,13 @@ class Lanes:
             limit = limits[n]
             if limit is not None and elapsed[n] >= limit:
                 truncated = True
-            if terminated or truncated:
+            try:
+                over = bool(terminated or truncated)
+            except ValueError:  # several flags in an array
+                reports.check_end(terminated, truncated, info)
+                raise
+            if over:
+                reports.check_end(terminated, truncated, info)
                 ended = True
                 rows.terminated[n], rows.truncated[n] = terminated, truncated
                 rows.success[n] = _success(info)
@@ -192,7 +206,11 @@ class Lanes:
         return ended
 
     def _restart(self, n: int, rows: Rows, seed: int | None) -> None:
-        obs, info = self._inner[n].reset(seed=seed)
+        given = self._inner[n].reset(seed=seed)
+        reports.check_parts("reset()", given, "obs, info")
+        obs, info = given
+        if (space := self._inner[n].action_space) is not self._spaces[n] and space != self._spaces[n]:
+            raise NotGymnasium(f"{space} as its action_space, which was {self._spaces[n]} when training began and must stay")
         self._elapsed[n], self._resting[n] = 0, False
         if self._tally is not None:
             self._tally.start(n)
@@ -225,12 +243,10 @@ class Lanes:
 
     def close(self) -> None:
         for env in self._envs:
-            # A failure of the env's own cleaning up is no reason to leave the others open, or to call a good run failed.
-            with suppress(Exception):
-                env.close()
+            making.close(env)
 
 
 def _success(info: dict[str, Any]) -> float:
     value = info.get("is_success", info.get("success"))
-    # An env may keep something else under this name, which is no report of ours to read.
-    return float(value) if isinstance(value, bool | int | float | np.bool_ | np.number) else np.nan
+    # An env may keep something else under this name, a text or a count, which is no report of ours to read.
+    return float(value) if isinstance(value, bool | int | float | np.bool_ | np.number) and 0 <= value <= 1 else np.nan

@@ -113,7 +113,8 @@ class VectorLanes:
         for key in ("is_success", "success"):
             if key in info:
                 told = ended & np.asarray(info.get(f"_{key}", True))
-                rows.success[told] = np.asarray(info[key], np.float32)[told]
+                success = np.asarray(info[key], np.float32)
+                rows.success[told] = np.where((success >= 0) & (success <= 1), success, np.nan)[told]
                 return
 
     def _skip(self, ended: np.ndarray, rows: Rows) -> bool:

@@ -129,7 +129,7 @@ class Reweighted:
 
     def __init__(self, env: Any, weights: list[dict[str, float]]) -> None:
         """Whose steps tell the terms (`step_info`); `weights` are factors by term, for every member."""
-        self._env = env
+        self._env = self.unweighted = env
         more = [
             [weights[m].get(name.removeprefix(TERM), 1.0) - 1.0 if name.startswith(TERM) else 0.0 for name in env.step_info]
             for m in range(env.members)

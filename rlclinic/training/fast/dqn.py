@@ -1,7 +1,7 @@
 """DQN's update with its gradient by hand, to rounding what `algos.dqn` says; and what can be worked out ahead for many steps at once."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import torch
 from torch import Tensor
@@ -25,6 +25,10 @@ def update(
     """`algos.dqn.update`."""
     grad, readings = gradient(plan, learner, batch, hp)
     return readings | {"norm": off_policy.descend(plan, learner, "q", grad, hp, active)}
+
+
+FEW_ACTIONS: Final = 64
+"""Up to so many actions, working out what becomes of each is cheaper than exploring step by step."""
 
 
 def gradient(plan: "Plan", learner: "Learner", batch: Batch, hp: Hyperparameters) -> tuple[Tensor, dict[str, Tensor]]:
@@ -56,9 +60,9 @@ def prepare_actions(
 
     What becomes of each action that may turn out best is worked out for all steps; a step then only finds out which one is.
     """
-    if plan.config.exploration != "epsilon":
-        return None
     members, steps, n_envs, count = *noise.shape[:3], plan.action.sizes[0]
+    if plan.config.exploration != "epsilon" or count > FEW_ACTIONS:
+        return None
     best = torch.eye(count).expand(members, steps * n_envs, -1, -1)  # if action a were best, [..., a, :]
     made = [exploration.epsilon_greedy(q, hp.epsilon, noise.flatten(1, 2)) for q in best.unbind(2)]
     outcomes = torch.stack(made, -1).unflatten(1, (steps, n_envs)).transpose(0, 1).contiguous().unbind(0)  # T of [M, N, A]

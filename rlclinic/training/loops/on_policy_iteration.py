@@ -10,7 +10,7 @@ from torch import Tensor
 from rlclinic.training import failures, members
 from rlclinic.training.actors.pool import Actors
 from rlclinic.training.algos.hyperparameters import Hyperparameters
-from rlclinic.training.curriculum.staged import Staged
+from rlclinic.training.curriculum import staged
 from rlclinic.training.data import info_columns
 from rlclinic.training.data.rollouts import Rollout
 from rlclinic.training.engines import asynchronous
@@ -76,8 +76,8 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
     if session.histograms_due:
         histograms.record(session, histograms.of_rollout(plan, iteration, after))
 
-    if isinstance(cohort.env, Staged):
-        cohort.env.score(iteration.estimates.advantage)
+    if (curriculum := staged.find(cohort.env)) is not None:
+        curriculum.score(iteration.estimates.advantage)
     cohort.learner = on_policy.update_normalizers(plan, after, rollout, hp, mask, iteration.first_env)
     if row_due and isinstance(cohort.env, SpreadEnv):
         sentinels |= hear_ranks(session, cohort.env, rollout, costly)

@@ -219,13 +219,9 @@ class Gaussian:
     """A diagonal normal: dist holds the means, then the log standard deviations; an action is a raw vector."""
 
     size: int
-    volume: float | None = None
-    """Volume of the action box, where it is bounded: the uniform distribution over it has the highest useful entropy."""
+    max_entropy: float | None = None
+    """The highest useful entropy: that of the uniform distribution over the action box, where it is bounded and leaves a choice."""
     learns_std = True
-
-    @property
-    def max_entropy(self) -> float | None:
-        return None if self.volume is None else math.log(self.volume)
 
     def outputs(self, state_dependent_std: bool) -> int:
         return self.size * (2 if state_dependent_std else 1)
@@ -292,11 +288,14 @@ def of(action: ActionSpec) -> Distribution:
         return MultiCategorical(action.sizes)
     if action.kind == "multi_binary":
         return Bernoulli(len(action.sizes))
-    volume = None
+    highest = None
     if action.low is not None and action.high is not None:
         width = [float(high) - float(low) for low, high in zip(action.low.ravel(), action.high.ravel(), strict=True)]
-        volume = math.prod(width) if all(math.isfinite(w) for w in width) else None
-    return Gaussian(action.sizes[0], volume)
+        if all(0 < w < math.inf for w in width):
+            # A box of hundreds of components may have a volume that is no number.
+            volume = math.prod(width)
+            highest = math.log(volume) if 0 < volume < math.inf else sum(map(math.log, width))
+    return Gaussian(action.sizes[0], highest)
 
 
 def _expand(index: Tensor | int) -> Tensor | int:

@@ -83,7 +83,7 @@ class Ranks:
             if self.memory is None:
                 self.heart.links = _watch_connections(before)
 
-    def _share(self, slot_bytes: int) -> None:
+    def _share(self, slot_bytes: int) -> shared_memory.SharedMemory | None:
         """Memory that all ranks see, with slots of so many bytes; none where they do not share a machine."""
 
         def broadcast(numbers: Tensor) -> Tensor:
@@ -95,6 +95,7 @@ class Ranks:
             return numbers
 
         self.memory = shared_memory.open_together(self.rank, self.world, slot_bytes, broadcast, lowest)
+        return self.memory
 
     def _meet(self, store: Any) -> None:
         """Wait until all ranks have started. One that dies on its way would be waited for without end."""
@@ -180,16 +181,15 @@ class Ranks:
 
     def _show(self, name: str, own: Tensor) -> Tensor | None:
         """A tensor of every rank, [world, ...], in the memory that they share, until the next message; None where they share none."""
-        if self.memory is None:
-            return None
-        if own.nbytes > self.memory.slot_bytes:
+        memory = self.memory
+        if memory is not None and own.nbytes > memory.slot_bytes:
             self._agree(name, own.nbytes)
-            self._share(max(own.nbytes, 2 * self.memory.slot_bytes))
-            if self.memory is None:
-                return None
-        self.memory.write(self.rank, own)
+            memory = self._share(max(own.nbytes, 2 * memory.slot_bytes))
+        if memory is None:
+            return None
+        memory.write(self.rank, own)
         self._agree(name, own.nbytes)
-        return self.memory.read(own)
+        return memory.read(own)
 
     def _agree(self, name: str, size: int) -> None:
         """Wait for all ranks; if they mean different messages, until the watch names them, as with any collective that hangs."""

@@ -142,11 +142,11 @@ def _make_recorded(config: EnvConfig, seeds: list[int], episodes: list[Episode],
     waiting = iter(episodes)
     drawn = config.model_copy(update={"kwargs": {**config.kwargs, "render_mode": PICTURES}})
     first = making.make_single(config, factory)
-    first.close()
+    making.close(first)
     pictures = PICTURES in (first.metadata.get("render_modes") or [])
     if pictures:
         try:
-            making.make_single(drawn, factory).close()
+            making.close(making.make_single(drawn, factory))
         except ConfigError:
             pictures = False  # it has some, but not here: no OpenGL, or a factory that takes no render_mode
 

@@ -72,7 +72,8 @@ class Seen(NamedTuple):
             return [None if each is None else each[one][:, counts] for each in batch]
 
         whole = vars(self.rollout) | {"following": after_resets(self.rollout.following, self.rollout.end, self.rollout.valid)}
-        grid = {name: None if each is None else rows(each)[one][:, counts].unsqueeze(2) for name, each in whole.items()}
+        # What a bonus added and a limit took off (`paid`, `weighed`) is in the estimates already, and no sentinel reads it.
+        grid = {name: rows(each)[one][:, counts].unsqueeze(2) for name, each in whole.items() if isinstance(each, Tensor)}
         return Seen(
             _only(self.before, one),
             _only(self.after, one),

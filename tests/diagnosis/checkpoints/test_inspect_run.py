@@ -300,6 +300,26 @@ def test_checkpoints_of_a_real_training_are_silent(tmp_path: Path) -> None:
     assert [each.text for each in inspect_run.examine_group(group.runs, [history.of_run(run) for run in group.runs])] == []
 
 
+@pytest.mark.parametrize("kind", ["td3", "sac", "dqn", "bootstrapped_dqn", "reinforce without baseline", "q_learning"])
+def test_checkpoints_of_every_kind_of_learner_are_silent(tmp_path: Path, kind: str) -> None:
+    from tests.training import cohorts
+
+    name = cohorts.task_of(kind) if kind in cohorts.REPLAY | cohorts.TABLES else "discrete"
+    task = (cohorts.STATES if name == "states" else cohorts.TASKS[name])[0]
+    config = cohorts.make_config(kind, task, run={"checkpoint_every_env_steps": 96, "eval_episodes": 0})
+    (run,) = cohorts.train(tmp_path, [config])
+    assert len(run.checkpoints) >= 2
+    # A few steps have not gone through every layer; what was lost or stands still would be told at HIGH.
+    assert [each.text for each in inspect_run.examine(run) if each.severity is Severity.HIGH] == []
+
+
+def test_a_normalizer_of_recorded_data_need_not_see_more_rows_than_there_are(tmp_path: Path) -> None:
+    from tests.training import cohorts, recordings
+
+    (run,) = cohorts.train(tmp_path, [recordings.make_config("bc", run={"max_env_steps": 900, "eval_episodes": 0})])
+    assert [each.text for each in inspect_run.examine(run) if each.rule == "CKP110"] == []
+
+
 # ── as a part of a diagnosis ──
 
 

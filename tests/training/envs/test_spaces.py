@@ -230,3 +230,41 @@ def test_an_action_mask_of_one_entry_fails_the_member() -> None:
         assert not env.failures
         env.step(torch.zeros((1, 1), dtype=torch.int64))
     assert "an action mask of shape (1,), but its action_space has the shape (3,)" in str(env.failures[0])
+
+
+@pytest.mark.parametrize(
+    ("space", "given"),
+    [(spaces.Discrete(6), -1), (spaces.Discrete(6), 6), (spaces.Discrete(3, start=2), 1), (spaces.MultiDiscrete([3, 2]), [3, 0])],
+)
+def test_a_state_that_its_space_does_not_have_is_not_taken_for_another(space: Any, given: Any) -> None:
+    known = observations(space, "Own")
+    assert known.write is not None
+    with pytest.raises(ValueError, match="its observation_space has the numbers"):
+        known.write(np.zeros(known.shape, np.float32), np.array(given))
+
+
+def test_an_observation_without_any_number_is_refused() -> None:
+    with pytest.raises(ConfigError, match="holds no number"):
+        observations(spaces.Box(-1, 1, (0,)), "Own")
+
+
+class Spaceless(toys.gym.Env[Any, Any]):
+    """Nobody knows what it gives and takes."""
+
+
+class Stubborn(toys.Walk):
+    def close(self) -> None:
+        raise RuntimeError("it does not close")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_environment_that_does_not_close_is_stepped_all_the_same(workers: int) -> None:
+    env = envs.make(EnvConfig(id="Stubborn", n_envs=1, workers=workers), [0], 1, factory=Stubborn)
+    env.reset()
+    assert not env.failures
+    env.close()
+
+
+def test_an_environment_without_spaces_is_refused() -> None:
+    with pytest.raises(ConfigError, match="has no observation_space"):
+        envs.make(EnvConfig(id="Spaceless", n_envs=1), [0], 1, factory=Spaceless)

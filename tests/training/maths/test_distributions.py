@@ -161,8 +161,8 @@ def test_each_action_space_gets_its_distribution() -> None:
     assert distributions.of(ActionSpec("discrete", (4,))) == Categorical(4)
     assert distributions.of(ActionSpec("multi_discrete", (2, 3))) == MultiCategorical((2, 3))
     assert distributions.of(ActionSpec("multi_binary", (2, 2, 2))) == Bernoulli(3)
-    assert distributions.of(ActionSpec("box", (2,), low, high)) == Gaussian(2, volume=8.0)
-    assert distributions.of(ActionSpec("box", (2,), low, np.array([1, np.inf], np.float32))) == Gaussian(2, volume=None)
+    assert distributions.of(ActionSpec("box", (2,), low, high)) == Gaussian(2, math.log(8.0))
+    assert distributions.of(ActionSpec("box", (2,), low, np.array([1, np.inf], np.float32))) == Gaussian(2)
 
 
 @pytest.mark.parametrize("kind", ["categorical", "multi-categorical", "bernoulli"])
@@ -173,7 +173,9 @@ def test_the_highest_entropy_is_that_of_the_uniform_choice(kind: str) -> None:
 
 def test_a_box_without_bounds_has_no_highest_entropy_and_a_bounded_one_that_of_the_uniform_density() -> None:
     assert Gaussian(2).max_entropy is None
-    assert Gaussian(2, volume=8.0).max_entropy == pytest.approx(math.log(8))
+    low, high = np.zeros(400, np.float32), np.full(400, 0.1, np.float32)
+    assert distributions.of(ActionSpec("box", (400,), low, high)).max_entropy == pytest.approx(400 * math.log(0.1), rel=1e-5)
+    assert distributions.of(ActionSpec("box", (2,), np.zeros(2), np.array([0.0, 1.0]))).max_entropy is None, "one part leaves no choice"
 
 
 @pytest.mark.parametrize(

@@ -322,3 +322,29 @@ def test_advantages_without_ends_are_those_of_episodes_that_never_end(steps: int
     found = returns.gae_without_ends(reward, value, next_value, gamma, gae_lambda)
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+# ── at the edges: one step, nothing but ends, no future and no discount ──
+
+
+@pytest.mark.parametrize("ends", ["none", "terminated", "truncated", "both"])
+@pytest.mark.parametrize("steps", [1, 4])
+def test_returns_equal_their_definitions_at_the_edges(steps: int, ends: str) -> None:
+    rollout, gamma, gae_lambda = random_rollout(11, members=4, steps=steps), [0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]
+    for name in ("terminated", "truncated"):
+        rollout[name] = torch.full_like(rollout[name], ends in (name, "both"))
+    number, share = (torch.tensor(each, dtype=torch.float64).view(4, 1) for each in (gamma, gae_lambda))
+    torch.testing.assert_close(returns.gae(**rollout, gamma=number, gae_lambda=share)[0], defined_gae(rollout, gamma, gae_lambda))
+    for completed in (True, False):
+        value = rollout["next_value"] if completed else None
+        total, _ = returns.rewards_to_go(rollout["reward"], value, rollout["terminated"], rollout["truncated"], number)
+        torch.testing.assert_close(total, defined_rewards_to_go(rollout, gamma, completed)[0])
+    log_ratio, one = rollout["value"] / 2, torch.ones_like(number)
+    found = returns.vtrace(**rollout, log_ratio=log_ratio, gamma=number, gae_lambda=share, rho_clip=one, c_clip=one)
+    numbers = [(g, lam, 1.0, 1.0) for g, lam in zip(gamma, gae_lambda, strict=True)]
+    for mine, expected in zip(found, defined_vtrace(rollout, log_ratio, numbers), strict=True):
+        torch.testing.assert_close(mine, expected)
+    window = {name: rollout[name].transpose(1, 2) for name in ("reward", "terminated", "truncated")}
+    everything = torch.ones_like(window["terminated"])
+    for mine, expected in zip(returns.n_step(**window, gamma=number), defined_n_step(window, gamma, everything), strict=True):
+        torch.testing.assert_close(mine, expected)

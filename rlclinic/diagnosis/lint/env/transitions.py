@@ -121,7 +121,9 @@ def observation_is_noise(examination: Examination) -> Iterator[Remark]:
     facts, seeding = _facts(examination), examination.facts.get("seeding") or {}
     share = facts.get("noise") or 0.0
     unseeded = seeding.get("observations_repeat") is False
-    strength = grade(share, 0.12, 0.3) * (1.0 if unseeded else 0.7)
+    # Where the seed fixes it and it tells what is paid, it is no noise: a new part on a belt, another question.
+    chance = 0.7 * (1.0 - grade(facts.get("reward_explained") or 0.0, 0.5, 0.8))
+    strength = grade(share, 0.12, 0.3) * (1.0 if unseeded else chance)
     if _moves(examination) and strength > 0:
         yield Remark(
             f"{percent(share)} of what observations vary by is drawn anew at every step", strength=strength, numbers={"share": share}
@@ -221,7 +223,7 @@ def actions_hardly_count(examination: Examination) -> Iterator[Remark]:
 
 @check("ENV407", Severity.LOW, ["sutton2018book"])
 def reward_delayed(examination: Examination) -> Iterator[Remark]:
-    """Rewards are saved up and paid later, or a step late.
+    """Rewards are saved up and paid later.
 
     ## Why it hurts
     The action that earned a reward cannot be told from those after it: gamma and lambda decide whether credit arrives.
@@ -245,15 +247,6 @@ def reward_delayed(examination: Examination) -> Iterator[Remark]:
         always = facts.get("paid_over") is not None and facts["paid_over"] > 0.9 and facts.get("distinct", 0) * usual > 0.5
         if saved or always:
             yield Remark(f"the only reward comes with an episode's last step, after {say(usual)} steps")
-    elif _is_paid_a_step_late(facts):
-        now, before = percent(max(facts["reward_explained"], 0.0)), percent(facts["reward_explained_before"])
-        yield Remark(f"rewards follow from the step before ({before}), not from the one that they are paid for ({now})")
-
-
-def _is_paid_a_step_late(facts: Mapping[str, Any]) -> bool:
-    """Whether the step before explains nearly all of a reward, and the step itself does not."""
-    now, before = facts.get("reward_explained"), facts.get("reward_explained_before")
-    return now is not None and before is not None and before > 0.9 and 1 - now > 4 * (1 - before) and now < 0.8
 
 
 @check("ENV408", Severity.MEDIUM, ["sutton2018book"])

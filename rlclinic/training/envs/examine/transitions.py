@@ -177,7 +177,6 @@ def _describe_effects(before: Array, after: Array, actions: Array | None, reward
     found: dict[str, Any] = {}
     everything = [state, nexts, nexts**2] if actions is None else [state, nexts, nexts**2, actions]
     found["reward_explained"] = max(_explain(everything, reward), _explain_by_neighbours(np.hstack(everything[:2]), actions, reward))
-    found["reward_explained_before"] = _explain_before(everything, number, reward)
     if actions is None:
         return found
     products = [actions * scaled[:, [place]] for place in range(scaled.shape[1])]
@@ -196,15 +195,6 @@ def _describe_effects(before: Array, after: Array, actions: Array | None, reward
     varies = usual.std() > 1e-9 * max(float(np.abs(rewards).max()), SMALL)
     found["reward_by_action"] = _explain([actions], reward) if varies else 0.0
     return found | _describe_late_effects(before, after, actions, number)
-
-
-def _explain_before(parts: list[Array], number: Array, reward: Array) -> float:
-    """Share of the reward's variance that the step before explains: near 1 where each is paid a step late."""
-    rows = np.flatnonzero(number[1:] == number[:-1]) + 1
-    if len(rows) < FEWEST:
-        return 0.0
-    earlier = [part[rows - 1] for part in parts]
-    return max(_explain(earlier, reward[rows]), _explain_by_neighbours(np.hstack(earlier[:2]), None, reward[rows]))
 
 
 def _find_live(before: Array, after: Array) -> tuple[Array, Array]:
