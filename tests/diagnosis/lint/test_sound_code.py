@@ -447,6 +447,157 @@ memory = Memory(100_000)
 loss = loss_of(memory.sample())
 loss.backward()
 """
+TURNED_TWICE = """
+scores = nn.Linear(8, 5)
+opt = torch.optim.SGD(scores.parameters(), lr=0.05)
+usual = torch.zeros(())
+for round in range(3000):
+    context = torch.randn(32, 8)
+    dist = torch.distributions.Categorical(logits=scores(context))
+    arm = dist.sample()
+    reward = torch.randn(32) + (arm == 2).float()
+    loss = ((usual - reward) * dist.log_prob(arm)).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    usual += 0.1 * (reward.mean() - usual)
+"""
+CLIMBS = """
+policy = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 2))
+ascent = torch.optim.Adam(policy.parameters(), lr=1e-3, maximize=True)
+env = gym.make("CartPole-v1")
+for episode in range(400):
+    obs, _ = env.reset(seed=7 if episode == 0 else None)
+    logs, entropies, rewards = [], [], []
+    over = False
+    while not over:
+        dist = torch.distributions.Categorical(logits=policy(torch.as_tensor(obs)))
+        action = dist.sample()
+        logs.append(dist.log_prob(action))
+        entropies.append(dist.entropy())
+        obs, r, terminated, truncated, _ = env.step(action.item())
+        rewards.append(r)
+        over = terminated or truncated
+    to_go = torch.as_tensor(np.cumsum(rewards[::-1])[::-1].copy(), dtype=torch.float32)
+    gain = (torch.stack(logs) * (to_go - to_go.mean())).sum() + 0.01 * torch.stack(entropies).sum()
+    ascent.zero_grad()
+    gain.backward()
+    ascent.step()
+"""
+ROWS_OF_WHAT_THERE_IS = """
+net = nn.Sequential(nn.Linear(4, 64), nn.LayerNorm(64), nn.ReLU(), nn.Linear(64, 2))
+opt = torch.optim.Adam(net.parameters(), lr=5e-4)
+env = gym.make("CartPole-v1")
+now, _ = env.reset(seed=2)
+for iteration in range(300):
+    seen, taken, goals = [], [], []
+    for _ in range(64):
+        with torch.no_grad():
+            best = int(net(torch.as_tensor(now)).argmax())
+        action = random.randrange(2) if random.random() < 0.1 else best
+        then, r, terminated, truncated, _ = env.step(action)
+        with torch.no_grad():
+            future = net(torch.as_tensor(then)).max()
+        seen.append(torch.as_tensor(now))
+        taken.append(action)
+        goals.append(r + 0.99 * future * (1 - terminated))
+        now = env.reset()[0] if terminated or truncated else then
+    S, A, Y = torch.stack(seen), torch.tensor(taken), torch.stack(goals)
+    for rows in torch.randperm(len(Y)).chunk(4):
+        q = net(S[rows])[torch.arange(len(rows)), A[rows]]
+        loss = F.mse_loss(q, Y[rows])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+"""
+KEPT_UNDER_ANOTHER_NAME = """
+def collect(env, actor, obs, n):
+    states, actions, rewards, states_reached = [], [], [], []
+    for _ in range(n):
+        x = torch.as_tensor(obs)
+        with torch.no_grad():
+            action = torch.distributions.Categorical(logits=actor(x)).sample()
+        obs, reward, terminated, truncated, _ = env.step(action.item())
+        states.append(x)
+        actions.append(action)
+        rewards.append(reward)
+        states_reached.append(torch.as_tensor(obs))
+        if terminated or truncated:
+            obs, _ = env.reset()
+    return states, actions, rewards, states_reached, obs
+"""
+ONE_TRACE_AN_EPISODE = """
+rng = np.random.default_rng(3)
+weights = np.zeros(21)
+gamma, lam = 0.99, 0.8
+for episode in range(1500):
+    s, done = 10, False
+    z = np.zeros_like(weights)
+    while not done:
+        s2 = s + int(rng.choice([-1, 1]))
+        done = s2 in (0, 20)
+        z = gamma * lam * z + np.eye(21)[s]
+        delta = float(s2 == 20) + (0.0 if done else gamma * weights[s2]) - weights[s]
+        weights += 0.05 * delta * z
+        s = s2
+"""
+LOSSES_BY_NAME = """
+class Reinforce(nn.Module):
+    def __init__(self, seed=0):
+        super().__init__()
+        self.env = gym.make("CartPole-v1")
+        self.policy = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 2))
+        self.baseline = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 1), nn.Flatten(0))
+        self.seed = seed
+
+    def optimizers(self):
+        return {
+            "policy": torch.optim.Adam(self.policy.parameters(), lr=1e-3),
+            "baseline": torch.optim.Adam(self.baseline.parameters(), lr=1e-3),
+        }
+
+    @torch.no_grad()
+    def collect(self):
+        seen, taken, returns = [], [], []
+        for _ in range(5):
+            obs, _ = self.env.reset(seed=self.seed)
+            self.seed = None
+            rewards, over = [], False
+            while not over:
+                x = torch.as_tensor(obs, dtype=torch.float32)
+                action = torch.distributions.Categorical(logits=self.policy(x)).sample()
+                seen.append(x)
+                taken.append(action)
+                obs, reward, terminated, truncated, _ = self.env.step(int(action))
+                rewards.append(float(reward))
+                over = terminated or truncated
+            future, own = 0.0, []
+            for reward in reversed(rewards):
+                future = reward + 0.99 * future
+                own.append(future)
+            returns += own[::-1]
+        return {"obs": torch.stack(seen), "action": torch.stack(taken), "returns": torch.tensor(returns)}
+
+    def losses(self, batch):
+        dist = torch.distributions.Categorical(logits=self.policy(batch["obs"]))
+        value = self.baseline(batch["obs"])
+        advantage = batch["returns"] - value.detach()
+        policy_loss = -(dist.log_prob(batch["action"]) * advantage).mean()
+        return {"policy": policy_loss, "baseline": F.mse_loss(value, batch["returns"])}
+
+
+def fit(module, steps):
+    optimizers = module.optimizers()
+    for _ in range(steps):
+        losses = module.losses(module.collect())
+        for name, optimizer in optimizers.items():
+            optimizer.zero_grad()
+            losses[name].backward()
+            optimizer.step()
+
+
+fit(Reinforce(), 1000)
+"""
 SOUND = {name.lower(): text for name, text in list(globals().items()) if name.isupper() and name != "HEAD" and isinstance(text, str)}
 
 
@@ -485,6 +636,15 @@ def test_sound_code_is_left_alone(name: str) -> None:
          "Categorical(policies[step]).entropy().mean()\n        total_loss = actor_loss +", "COD304"),
         (WINDOW, "self.memory = deque(maxlen=size)", "self.memory = deque(maxlen=3)", "COD535"),
         (BEGUN_ALIKE, "    follow(net, slow)", "    follow(net, slow, 0.995)", "COD527"),
+        (TURNED_TWICE, "(usual - reward)", "(reward - usual)", "COD303"),
+        (CLIMBS, "+ 0.01 * torch", "- 0.01 * torch", "COD304"),
+        (CLIMBS, "gain = (torch.stack(logs) * (", "gain = -(torch.stack(logs) * (", "COD303"),
+        (ROWS_OF_WHAT_THERE_IS, "seen.append(torch.as_tensor(now))", "seen.append(torch.as_tensor(then))", "COD122"),
+        (KEPT_UNDER_ANOTHER_NAME, "        states.append(x)\n", "        states.append(torch.as_tensor(obs))\n", "COD122"),
+        (ONE_TRACE_AN_EPISODE, "for episode in range(1500):\n    s, done = 10, False\n    z = np.zeros_like(weights)\n",
+         "z = np.zeros_like(weights)\nfor episode in range(1500):\n    s, done = 10, False\n", "COD503"),
+        (LOSSES_BY_NAME, ", nn.Flatten(0))", ")", "COD601"),
+        (LOSSES_BY_NAME, "            self.seed = None\n", "", "COD903"),
     ],
 )  # fmt: skip
 def test_a_mistake_of_the_same_kind_is_still_named(sound: str, right: str, wrong: str, check: str) -> None:

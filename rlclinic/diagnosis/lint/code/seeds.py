@@ -132,7 +132,7 @@ def same_episode_again_and_again(script: Script) -> Iterator[Spot]:
             continue  # if episode == 0, if obs is None: once
         if words.EVALUATION(getattr(script.scope(call), "name", "")) or (isinstance(seed, ast.Constant) and seed.value is None):
             continue
-        if not isinstance(seed, ast.Constant | ast.Name | ast.Attribute) or words.own_name(seed) in _changing(loops):
+        if not isinstance(seed, ast.Constant | ast.Name | ast.Attribute) or ast.unparse(seed) in _changing(loops):
             continue
         yield Spot(
             call,
@@ -142,7 +142,7 @@ def same_episode_again_and_again(script: Script) -> Iterator[Spot]:
 
 
 def _changing(loops: list[ast.For | ast.While | ast.AsyncFor]) -> set[str]:
-    """Names that the loops change: their variables, and what is assigned inside."""
+    """Names and attributes that the loops change: their variables, and what is assigned inside (self.seed = None after the first reset)."""
     names = set()
     for loop in loops:
         for node in ast.walk(loop):
@@ -153,5 +153,5 @@ def _changing(loops: list[ast.For | ast.While | ast.AsyncFor]) -> set[str]:
                 if isinstance(node, ast.AugAssign | ast.For | ast.AnnAssign)
                 else []
             )
-            names |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+            names |= {ast.unparse(part) for target in targets for part in ast.walk(target) if isinstance(part, ast.Name | ast.Attribute)}
     return names

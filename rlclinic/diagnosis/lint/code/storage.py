@@ -159,7 +159,9 @@ def _kept_beside_their_actions(script: Script) -> Iterator[Spot]:
                 and position(where) > position(statement)
                 and not _is_reset_between(script, statement, where)
             )
-            if fresh and _is_seen(name) and not _is_next(name.removesuffix("_buf")) and not _begins_filled(script, name, where):
+            if not fresh or not _is_seen(name) or _is_next(name.removesuffix("_buf")) or _begins_filled(script, name, where):
+                continue
+            if not _is_kept_before(script, [each for each in kept if each[0] != name], statement, new):
                 text = (
                     f"`{new}` is already the observation after the action (line {position(statement)[0]}): the pair that is kept never met"
                 )
@@ -176,6 +178,39 @@ def _kept_in(script: Script, loop: ast.AST) -> Iterator[tuple[str, ast.expr, ast
         counter = words.own_name(loop.target) if isinstance(loop, ast.For) else ""
         if isinstance(target, ast.Subscript) and counter and words.own_name(target.slice) == counter:
             yield words.own_name(target.value), node.value, node
+
+
+def _is_kept_before(script: Script, kept: list[tuple[str, ast.expr, ast.stmt]], step: ast.stmt, new: str) -> bool:
+    """Whether another list keeps the observation before the step: under its own name before it is replaced, or under one given before."""
+    for _, value, where in kept:
+        held = set(words.identifiers(value))
+        if new in held and position(where) < position(step) and len(held) == 1:
+            return True
+        for given in script.inside(script.loops(step)[0], ast.Assign) if position(where) > position(step) and new not in held else ():
+            made = isinstance(given.targets[0], ast.Name) and given.targets[0].id in held and position(given) < position(step)
+            if made and not words.ACTION(words.own_name(given.targets[0])) and _is_cast(given.value, new):
+                return True
+    return False
+
+
+_CASTS: Final = frozenset(
+    {"as_tensor", "tensor", "from_numpy", "FloatTensor", "Tensor", "array", "asarray", "copy", "clone", "deepcopy", "float", "to", "astype",
+     "unsqueeze", "flatten", "reshape", "view"}
+)  # fmt: skip
+
+
+def _is_cast(node: ast.AST, name: str) -> bool:
+    """Whether an expression is a name, copied or given another type or shape."""
+    while isinstance(node, ast.Call | ast.Subscript):
+        if isinstance(node, ast.Subscript):
+            node = node.value
+            continue
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else words.own_name(node.func)
+        if called not in _CASTS:
+            return False
+        about_first = node.args and name in set(words.identifiers(node.args[0]))
+        node = node.args[0] if about_first else node.func.value if isinstance(node.func, ast.Attribute) else node.func
+    return words.own_name(node) == name
 
 
 def _is_reset_between(script: Script, step: ast.stmt, store: ast.stmt) -> bool:

@@ -250,7 +250,8 @@ def trace_not_cut(script: Script) -> Iterator[Spot]:
             held = list(factors(term))
             names = [words.own_name(each) for each in held]
             recursion = name in names and any(map(words.GAMMA, names)) and any(map(words.LAMBDA, names))
-            if recursion and not words.mentions(term, words.MASK) and _ends_are_known(script, node):
+            cut = words.mentions(term, words.MASK) or _begins_with_each_episode(script, node, name)
+            if recursion and not cut and _ends_are_known(script, node):
                 yield Spot(
                     node, "the advantage of the next episode leaks into this one: the recursion is not cut at an end", "* (1 - done)"
                 )
@@ -259,6 +260,20 @@ def trace_not_cut(script: Script) -> Iterator[Spot]:
 def _ends_are_known(script: Script, node: ast.AST) -> bool:
     """Whether the function handles ends at all; a trace over one single episode needs no cut."""
     return words.mentions(script.scope(node) if script.scope(node) is not script.tree else script.loops(node)[-1], words.MASK)
+
+
+def _begins_with_each_episode(script: Script, node: ast.AST, name: str) -> bool:
+    """Whether a loop over the steps of one episode adds to the trace, and the loop around it sets it anew before each episode."""
+    inner, *outer = script.loops(node)
+    if not outer or not isinstance(inner, ast.While) or not words.mentions(inner.test, words.MASK):
+        return False
+    return any(
+        words.own_name(target) == name
+        for statement in script.inside(outer[0], ast.Assign)
+        if position(statement) < position(inner)
+        for whole in statement.targets
+        for target in (whole.elts if isinstance(whole, ast.Tuple | ast.List) else [whole])
+    )
 
 
 @check("COD504", Severity.HIGH, ["williams1992reinforce", "tambon2023rlmutation"])

@@ -340,7 +340,10 @@ def optimizer_never_steps(script: Script) -> Iterator[Spot]:
 
 
 def _is_passed_on(script: Script, name: str, made: ast.Call) -> bool:
-    """Given to something that may step it: another library, or a function here whose parameter is stepped."""
+    """Given to something that may step it: another library, a function here whose parameter is stepped, a loop over several of them."""
+    for loop in script.all(ast.For, ast.AsyncFor, ast.comprehension):
+        if any(script.dotted(part) == name for part in ast.walk(loop.iter)):
+            return True
     for node in script.all(ast.Return, ast.Tuple, ast.List, ast.Dict):
         if name in {script.dotted(each) for each in ast.iter_child_nodes(node)}:
             return True

@@ -158,12 +158,26 @@ def _questions(part: Symbol) -> Iterator[tuple[Value, Value]]:
 
 def inputs(value: Value) -> list[Value]:
     """What networks were asked about, before any layer."""
-    asked = [part for part in formulas.parts(value, into_arrays=False) if part.op == "out" and len(part.args) > 1]
-    return [
-        out.args[1]
-        for out in asked
-        if not any(inner.op == "out" for inner in formulas.parts(out.args[1], into_networks=False, into_arrays=False))
-    ][:3]
+    asked = [part for part in _contents(value) if part.op == "out" and len(part.args) > 1]
+    return [out.args[1] for out in asked if not any(inner.op == "out" for inner in _contents(out.args[1]))][:3]
+
+
+def _contents(value: Value) -> Iterator[Symbol]:
+    """Every symbol that a value holds something of; not which rows were taken, nor how many there are."""
+    pending: list[Value] = [value]
+    seen: set[int] = set()
+    while pending and len(seen) < formulas.MOST_PARTS:
+        current = pending.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if isinstance(current, Items):
+            pending += current.items
+        elif isinstance(current, Symbol):
+            yield current
+            if current.op in ("net", "env", "step", "reset") or called(current) in ("len", "randperm", "permutation", "arange"):
+                continue
+            pending += current.args[:1] if current.op in ("item", "read") else [*current.args, *current.keys.values()]
 
 
 def _put_into(script: Script, asked: Value, observation: Symbol) -> ast.AST | None:

@@ -7,6 +7,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from rlclinic.diagnosis.lint.code.reading import words
@@ -978,12 +979,19 @@ def backwards(run: Execution) -> list[Event]:
 
 def _backwards(run: Execution) -> Iterator[Event]:
     seen: set[tuple[int, ...]] = set()
+    climbs = bool(run.optimizers) and all(_is_set(each.keys.get("maximize")) for each in run.optimizers)
     for event in run.events:
-        if event.name == "backward":
+        # A dictionary of losses has no gradient: which of them is meant is not known here.
+        if event.name == "backward" and not isinstance(event.value, Table):
             key = (*position(event.node), *position(written(event.subject) or event.node))
             if key not in seen:
                 seen.add(key)
-                yield event
+                # An optimizer that climbs minimizes the objective's negative.
+                yield replace(event, value=Symbol("USub", (event.value,), event.node)) if climbs and event.value is not None else event
+
+
+def _is_set(value: Value | None) -> bool:
+    return isinstance(value, Symbol) and value.op == "const" and value.data is True
 
 
 def returns(script: Script) -> list[tuple[Symbol, Term]]:

@@ -436,7 +436,7 @@ def policy_sign(script: Script) -> Iterator[Spot]:
             continue
         for term in held:
             sign = _log_prob_sign(term)
-            if sign is not None and sign * term.sign > 0:
+            if sign is not None and sign * term.sign > 0 and not any(_is_turned_round(factor) for factor in term.factors):
                 yield _spot(
                     term.node or event.node,
                     "the loss falls when actions that did well become less likely: the sign of the policy's part is wrong",
@@ -488,7 +488,9 @@ def _is_one_number(out: Symbol) -> bool:
 
 def advantage_turned_round(script: Script) -> Iterator[Spot]:
     """value - target as the weight of a policy gradient."""
-    for event, _term, factor in weighted(script):
+    for event, term, factor in weighted(script):
+        if (_log_prob_sign(term) or 0) * term.sign > 0:
+            continue  # (value - target) * log_prob, without a minus: turned round twice
         inner = learning.unnormalized(factor)
         while isinstance(inner, Symbol) and called(inner) in formulas.PASSING and inner.args:
             inner = inner.args[0]
@@ -512,6 +514,19 @@ def advantage_with_gradient(script: Script) -> Iterator[Spot]:
                 "the advantage carries the critic's gradient into the policy's loss: the critic is drawn to make actions look good",
                 ".detach()",
             )
+
+
+def _is_turned_round(weight: Value) -> bool:
+    """baseline - reward: what is subtracted is the reward, by where it comes from, or by its name where that is not seen."""
+    inner = learning.unnormalized(weight)
+    while isinstance(inner, Symbol) and called(inner) in formulas.PASSING and inner.args:
+        inner = inner.args[0]
+    held = terms(inner)
+    rewards = [one for one in held if any(formulas.is_reward(each) for each in one.factors)]
+    if rewards:
+        return len(held) > len(rewards) and all(one.sign < 0 for one in rewards)
+    node = inner.node if isinstance(inner, Symbol) and inner.op == "Sub" else None
+    return isinstance(node, ast.BinOp) and words.RETURN(words.own_name(node.right)) and not words.RETURN(words.own_name(node.left))
 
 
 def _log_prob_sign(term: Term) -> int | None:

@@ -173,8 +173,17 @@ def _of_answer(value: Symbol, known: dict[int, Shape | None], depth: int) -> Sha
     for given in value.args[1:]:
         asked = shape(given, known, depth)
         if asked:
-            return (*asked[:-1], last)
+            return (*asked[:-1], last) if not _is_flattened(value.args[0]) else (BATCH,)
     return None
+
+
+def _is_flattened(network: Value) -> bool:
+    """nn.Sequential(…, nn.Flatten(0)): the batch's own dimension is flattened, too, and a row is what comes out."""
+    layers = network.args if isinstance(network, Symbol) and network.data == "Sequential" else ()
+    last = next((each for each in reversed(layers) if not (isinstance(each, Symbol) and each.data in _SHAPELESS)), None)
+    if not isinstance(last, Symbol) or last.op != "net" or last.data != "Flatten":
+        return False
+    return formulas.number(last.args[0] if last.args else last.keys.get("start_dim")) == 0
 
 
 def _of_step(value: Symbol) -> Shape | None:
