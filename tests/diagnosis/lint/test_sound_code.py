@@ -598,6 +598,34 @@ def fit(module, steps):
 
 fit(Reinforce(), 1000)
 """
+DOUBLE = """
+net = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 2))
+slow = copy.deepcopy(net)
+opt = torch.optim.Adam(net.parameters(), lr=5e-4)
+env = gym.make("CartPole-v1")
+memory = deque(maxlen=50_000)
+obs, _ = env.reset(seed=2)
+for t in range(50_000):
+    chance = max(0.05, 1 - t / 10_000)
+    action = random.randrange(2) if random.random() < chance else int(net(torch.as_tensor(obs)).argmax())
+    obs2, r, term, trunc, _ = env.step(action)
+    memory.append((obs, action, r, obs2, term))
+    obs = env.reset()[0] if term or trunc else obs2
+    if len(memory) < 1000:
+        continue
+    s, a, g, s2, end = map(np.array, zip(*random.choices(memory, k=64)))
+    s, a, g = torch.as_tensor(s), torch.as_tensor(a), torch.as_tensor(g, dtype=torch.float32)
+    s2, end = torch.as_tensor(s2), torch.as_tensor(end, dtype=torch.float32)
+    with torch.no_grad():
+        best = net(s2).argmax(1)
+        y = g + 0.99 * (1 - end) * slow(s2).gather(1, best[:, None]).squeeze(1)
+    loss = F.smooth_l1_loss(net(s).gather(1, a[:, None]).squeeze(1), y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    if t % 500 == 0:
+        slow.load_state_dict(net.state_dict())
+"""
 SOUND = {name.lower(): text for name, text in list(globals().items()) if name.isupper() and name != "HEAD" and isinstance(text, str)}
 
 
@@ -636,6 +664,8 @@ def test_sound_code_is_left_alone(name: str) -> None:
          "Categorical(policies[step]).entropy().mean()\n        total_loss = actor_loss +", "COD304"),
         (WINDOW, "self.memory = deque(maxlen=size)", "self.memory = deque(maxlen=3)", "COD535"),
         (BEGUN_ALIKE, "    follow(net, slow)", "    follow(net, slow, 0.995)", "COD527"),
+        (DOUBLE, "best = net(s2).argmax(1)", "best = net(s).argmax(1)", "COD536"),
+        (DOUBLE, "slow(s2).gather(1, best[:, None])", "slow(s2).gather(1, a[:, None])", "COD536"),
         (TURNED_TWICE, "(usual - reward)", "(reward - usual)", "COD303"),
         (CLIMBS, "+ 0.01 * torch", "- 0.01 * torch", "COD304"),
         (CLIMBS, "gain = (torch.stack(logs) * (", "gain = -(torch.stack(logs) * (", "COD303"),

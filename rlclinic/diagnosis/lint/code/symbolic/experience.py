@@ -366,6 +366,54 @@ def asked_about_the_same(script: Script) -> Iterator[Spot]:
                         )
 
 
+def chosen_for_another_observation(script: Script) -> Iterator[Spot]:
+    """A target that asks about the next observation and the action of the step before it, or the one that is best in the observation before."""
+    actions = {id(origin): event.value for event in _steps(script) for origin in _action(event)}
+    for target in formulas.targets(script):
+        rewards = [each for term in terms(target.sum) for one in term.factors if formulas.is_reward(one) for each in latest(one)]
+        steps = {id(each.args[0]) for each in rewards if each.op == "stepped"}
+        if len(steps) != 1 or any(formulas.carried(one) is not None for one in target.future.factors):
+            continue
+        for part in [part for factor in target.future.factors for part in formulas.parts(factor, into_arrays=False)]:
+            for asked, taken in _questions(part):
+                seen = latest(asked)
+                if not seen or not all(each.op == "stepped" and each.data[0] == 0 and id(each.args[0]) in steps for each in seen):
+                    continue
+                # A second thing that a network is given may be its memory.
+                answers = [inner for inner in _contents(taken) if inner.op == "out" and part.op != "out"]
+                chosen = [
+                    one
+                    for each in latest(taken)
+                    for one in ([one for arg in each.args for one in latest(arg)] if each.op == "Add" else [each])
+                ]
+                looked = [each for inner in answers for given in inputs(inner) for each in latest(given)]
+                if any(id(actions.get(id(each))) in steps for each in chosen):
+                    yield _spot(
+                        formulas.written(part),
+                        "the target asks about the next observation and the action that was taken in the one before: not what would be done next",
+                        "the best action of the next observation, or what the policy does there",
+                    )
+                    for where in _noisy_at(script, taken):
+                        yield _spot(
+                            where, "the action of the target is the stored one: not what the policy does next", "actor_target(next_obs)"
+                        )
+                elif looked and all(
+                    each.op == "observed" or (each.op == "stepped" and each.data[0] == 0 and id(each.args[0]) not in steps)
+                    for each in looked
+                ):
+                    yield _spot(
+                        formulas.written(answers[0]),
+                        "the action of the target is chosen in the observation before the step, and valued in the one after it",
+                        "choose it in the next observation",
+                    )
+
+
+def _noisy_at(script: Script, taken: Value) -> list[ast.AST]:
+    """Where an action gets its name that is another one with noise."""
+    made = [each for each in latest(taken) if each.op == "Add"]
+    return [each.node for each in made if each.node is not None]
+
+
 def _read_as(script: Script, asked: Value) -> ast.AST | None:
     """next_states = stack([row.state for row in rows]): where the field of another name is read."""
     made = [part.node for part in formulas.parts(asked, into_networks=False, into_arrays=False) if isinstance(part.node, ast.Call)]
@@ -1121,7 +1169,7 @@ def same_seeds(script: Script) -> Iterator[Spot]:
 
 MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD122": (asked_about_later, stored_twice),
-    "COD536": (asked_about_the_same,),
+    "COD536": (asked_about_the_same, chosen_for_another_observation),
     "COD106": (observation_kept,),
     "COD201": (log_prob_of_clipped_draw,),
     "COD210": (log_prob_of_another_draw, fresh_draw_in_update, draw_of_its_own),

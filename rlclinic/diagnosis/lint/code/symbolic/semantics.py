@@ -497,7 +497,7 @@ def advantage_turned_round(script: Script) -> Iterator[Spot]:
         held = terms(inner)
         rewards = [one for one in held if any(formulas.is_reward(each) for each in one.factors)]
         values = [one for one in held if one not in rewards and any(outputs_in(each) for each in one.factors)]
-        if len(rewards) == 1 and rewards[0].sign < 0 and any(one.sign > 0 for one in values):
+        if len(rewards) <= 1 and _is_turned_round(inner) and any(one.sign > 0 for one in values):
             yield _spot(
                 inner.node if isinstance(inner, Symbol) else event.node,
                 "the advantage is turned round: it is negative where an action did better than expected",
