@@ -680,3 +680,9 @@ def test_sound_code_is_left_alone(name: str) -> None:
 def test_a_mistake_of_the_same_kind_is_still_named(sound: str, right: str, wrong: str, check: str) -> None:
     assert sound.count(right) == 1
     assert check in said(sound.replace(right, wrong))
+
+
+def test_gradients_that_pile_up_are_named_once_where_they_are_taken() -> None:
+    script = linter.parse(Source("script.py", (HEAD + DOUBLE).replace("    opt.zero_grad()\n", "")))
+    found = [finding for check in checks.checks("COD") for finding in linter.examine(check, script) if finding.rule == "COD401"]
+    assert [finding.evidence[0].text.strip() for finding in found] == ["loss.backward()"]

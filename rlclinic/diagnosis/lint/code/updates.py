@@ -65,7 +65,9 @@ def gradients_never_cleared(script: Script) -> Iterator[Spot]:
         alike = name in cleared or ("." in name and name.rpartition(".")[2] in {each.rpartition(".")[2] for each in cleared})
         if steps and not alike and not cleared - set(known):
             yield Spot(
-                steps[0], f"`{name}` steps on gradients that are never cleared: each one is the sum of all before it", f"{name}.zero_grad()"
+                nets.gradient_before(script, steps[0]),
+                f"`{name}` steps on gradients that are never cleared: each one is the sum of all before it",
+                f"{name}.zero_grad()",
             )
 
 

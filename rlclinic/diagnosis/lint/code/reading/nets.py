@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from rlclinic.diagnosis.lint.code.reading import flow, words
-from rlclinic.diagnosis.lint.code.reading.script import Script, argument, keyword
+from rlclinic.diagnosis.lint.code.reading.script import Script, argument, keyword, position
 
 CONTAINERS = frozenset({"Sequential", "Linear", "Conv2d", "LSTM", "GRU", "LSTMCell", "GRUCell", "MLP"})
 WRAPPERS = frozenset({"layer_init", "init_", "init_layer", "orthogonal_init", "spectral_norm"})
@@ -350,3 +350,19 @@ def is_networks_value(script: Script, node: ast.AST) -> bool:
     stop = lambda part: isinstance(part, ast.BinOp | ast.Compare) or is_network(script, part)  # noqa: E731
     parts = [value.node for value in flow.made_of(script, node, stop)]
     return any(is_network(script, part) for part in parts) and not any(isinstance(part, ast.BinOp) for part in parts)
+
+
+def gradient_before(script: Script, step: ast.AST) -> ast.AST:
+    """The backward() whose gradients an optimizer's step takes, where both stand in one run of statements; else the step."""
+    # What is followed symbolically is a tree of its own: places are the same.
+    own = next((call for call in script.calls("step") if position(call) == position(step)), None)
+    statement = script.statement(own) if own is not None else None
+    holder = script.parents.get(statement) if statement is not None else None
+    for block in (getattr(holder, field, None) or [] for field in ("body", "orelse", "finalbody")):
+        before = block[: block.index(statement)] if statement in block else []
+        called = [
+            call for each in before if isinstance(each, ast.Expr) for call in script.calls("backward", "manual_backward", within=each)
+        ]
+        if called:
+            return called[-1]
+    return step

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from rlclinic.diagnosis.lint.code.reading import nets
 from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import formulas, sizes
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Items, Symbol, Value
@@ -276,7 +277,7 @@ def gradients_never_cleared(script: Script) -> Iterator[Spot]:
         steps = [event for event in _events_of(script, "optimizer step") if any(event.subject is each for each in made) and event.loops]
         if steps and explicit and not any(id(each) in cleared for each in made) and _by_backward(script):
             yield _spot(
-                steps[0].node,
+                nets.gradient_before(script, steps[0].node),
                 "gradients are never cleared for this optimizer: each step repeats all gradients before it",
                 "optimizer.zero_grad() before backward()",
             )
