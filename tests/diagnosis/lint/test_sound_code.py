@@ -686,3 +686,40 @@ def test_gradients_that_pile_up_are_named_once_where_they_are_taken() -> None:
     script = linter.parse(Source("script.py", (HEAD + DOUBLE).replace("    opt.zero_grad()\n", "")))
     found = [finding for check in checks.checks("COD") for finding in linter.examine(check, script) if finding.rule == "COD401"]
     assert [finding.evidence[0].text.strip() for finding in found] == ["loss.backward()"]
+
+
+MEMORY = """
+class Memory:
+    def __init__(self, size):
+        self.s, self.s2 = np.zeros((size, 4), np.float32), np.zeros((size, 4), np.float32)
+        self.a, self.g, self.end = np.zeros(size, np.int64), np.zeros(size, np.float32), np.zeros(size, np.float32)
+        self.size, self.at, self.held = size, 0, 0
+
+    def keep(self, obs, action, reward, later, end):
+        self.s2[self.at] = later
+        self.s[self.at], self.a[self.at], self.g[self.at], self.end[self.at] = obs, action, reward, end
+        self.at, self.held = (self.at + 1) % self.size, min(self.held + 1, self.size)
+
+    def draw(self, n):
+        rows = np.random.randint(0, self.held, n)
+        return [torch.as_tensor(part[rows]) for part in (self.s, self.a, self.g, self.s2, self.end)]
+
+
+"""
+
+
+def test_a_memory_that_mixes_up_what_it_is_given_is_named_inside_it() -> None:
+    made = DOUBLE.replace("deque(maxlen=50_000)", "Memory(50_000)").replace(
+        "memory.append((obs, action, r, obs2, term))", "memory.keep(obs, action, r, obs2, term)"
+    )
+    before, _, after = made.partition("    s, a, g, s2, end = map")
+    text = (
+        MEMORY
+        + before.replace("len(memory)", "memory.held")
+        + "    s, a, g, s2, end = memory.draw(64)\n    with"
+        + after.partition("    with")[2]
+    )
+    assert said(text) == set()
+    script = linter.parse(Source("script.py", HEAD + text.replace("self.s2[self.at] = later", "self.s2[self.at] = obs")))
+    found = [finding for check in checks.checks("COD") for finding in linter.examine(check, script) if finding.rule == "COD536"]
+    assert "self.s2[self.at] = obs" in {finding.evidence[0].text.strip() for finding in found}

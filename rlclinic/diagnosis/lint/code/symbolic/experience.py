@@ -344,7 +344,7 @@ def asked_about_the_same(script: Script) -> Iterator[Spot]:
                 if each.op == "observed" or (each.op == "stepped" and each.data[0] == 0 and id(each.args[0]) not in steps)
             ]
             if seen and len(before) == len(seen) and all(is_drawn(given) or (replayed and is_listed(given)) for given in asked):
-                kept = [_kept_as_next(script, each) for each in before]
+                kept = [_kept_as_next(script, each, asked) for each in before]
                 # The action that the critic is asked about may be the one that looks at the wrong observation.
                 acting = [inner for given in out.args[1:] for inner in formulas.outputs_in(given)]
                 acting += [
@@ -426,15 +426,26 @@ def _read_as(script: Script, asked: Value) -> ast.AST | None:
     return None
 
 
-def _kept_as_next(script: Script, observation: Symbol) -> ast.AST | None:
-    """Where the observation before a step is stored twice, once in the place of the one after it."""
+def _kept_as_next(script: Script, observation: Symbol, asked: list[Value]) -> ast.AST | None:
+    """Where the observation before a step is stored twice, once in the place of the one after it.
+
+    That is the call that gives it to a memory; or, where that call gives the one after it, too, what the memory makes of them.
+    """
     stores = [
         event
         for event in execution(script).events
         if event.name == "store" and event.value is not None and any(part is observation for part in shallow(event.value))
     ]
     places = [_handed_over(event, observation) for event in stores]
-    return places[-1] if len(stores) > 1 and len({id(place) for place in places}) < len(places) else None
+    if len(stores) < 2 or len({id(place) for place in places}) == len(places):
+        return None
+    holders = {id(part) for given in asked for part in formulas.parts(given, into_networks=False, into_arrays=False)}
+    for event in reversed(stores):
+        given = [part for call, values in event.calls if call is places[-1] for value in values for part in shallow(value)]
+        both = any(isinstance(part, Symbol) and part.op == "stepped" and part.data[0] == 0 and part is not observation for part in given)
+        if both and id(event.subject) in holders:
+            return event.node
+    return places[-1]
 
 
 def asked_here(value: Value, depth: int = 10) -> list[Symbol]:
