@@ -150,6 +150,7 @@ def main() -> None:
             "what": "new env: mistakes found by its tests alone",
             "unit": f"% of {len(found)}",
             "value": round(100 * sum(said == "tests" for _, said in found) / len(found), 1),
+            "better": "higher",
         },
     ]
     print(provenance.write("scaffold", rows, provenance.provenance(COMMAND), args.quick))

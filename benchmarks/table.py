@@ -58,7 +58,7 @@ TITLES = {
     "offline_stitching": "Who puts halves of episodes together?",
     "off_policy_evaluation": "Are policies ranked without playing them?",
     "tasks": "Exploration and rewards",
-    "exploration": "Deep seas",
+    "exploration": "Deep seas, rooms and doors: what a bonus finds, what it costs, and whether explore sees the need",
     "curriculum": "Curricula",
     "attack": "Attacks, strangers' files and kills",
     "lint": "Does the linter of scripts find what people write?",

@@ -12,6 +12,7 @@ import json
 import shutil
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -82,7 +83,7 @@ def main() -> None:
     if args.again or args.quick:
         kept.unlink(missing_ok=True)
     runs: list[dict[str, Any]] = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-    cases = CASES[::9] if args.quick else CASES
+    cases: Sequence[Case] = CASES[::9] if args.quick else CASES
     for case in cases:
         if case.name in {run["case"] for run in runs} or time.monotonic() > until:
             continue

@@ -247,7 +247,8 @@ def _judge_clock(facts: Mapping[str, Any]) -> Iterator[Sign]:
     reached = sum(length == limit for length in lengths)
     if limit and reached >= 3 and not random.get("truncated"):
         text = f"{reached} of {len(lengths)} random episodes reach the time limit of {limit} steps, and say `terminated`"
-        yield Sign("time-limit-as-terminal", 0.95, "ENV211", text, "return the limit as truncated")
+        # Where observations tell the time, the end may be part of the task.
+        yield Sign("time-limit-as-terminal", 0.45 if random.get("shows_clock") else 0.95, "ENV211", text, "return the limit as truncated")
 
 
 def _judge_reach(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sign]:

@@ -25,7 +25,7 @@ from rlclinic.runs.history import History
 from rlclinic.serve.cli.app import app
 from rlclinic.training.envs.examine import play, search
 from rlclinic.training.envs.examine.environment import examine
-from tests.diagnosis.examined_envs import OF_TRANSITIONS, Walk
+from tests.diagnosis.examined_envs import OF_TRANSITIONS, Clock, Walk
 from tests.ops.recorded import record_group
 
 SAMPLES = Path(__file__).parents[1] / "readers" / "samples"
@@ -93,6 +93,19 @@ def test_a_fault_that_only_transitions_show_is_found_and_is_the_first_cause(faul
     first = joined(sick(), facts).causes[0]
     assert (first.id, first.rules[0]) == (cause, id)
     assert first.moved_first.startswith("seen in the environment: ")
+
+
+class HiddenClock(Clock):
+    def look(self) -> Any:
+        return super().look()[[0, 0]] * np.array([1, -1], np.float32)
+
+
+def test_a_fixed_number_of_steps_is_a_hidden_time_limit_only_where_observations_do_not_tell_the_time(
+    look: Callable[[type[Walk]], Facts],
+) -> None:
+    shown, hidden = (joined(sick(), look(kind)).causes for kind in (Clock, HiddenClock))
+    assert hidden[0].id == "time-limit-as-terminal"
+    assert shown[0].id != "time-limit-as-terminal"
 
 
 def test_a_sound_environment_testifies_to_nothing_and_lets_the_log_speak(look: Callable[[type[Walk]], Facts]) -> None:

@@ -147,8 +147,10 @@ class HalfTheActions(Faulty):
 
     def step(self, action: Any) -> Result:
         space = self.action_space
+        assert isinstance(space, spaces.Box)
         middle = (space.low + space.high) / 2
-        return self.env.step(np.maximum(action, middle).astype(space.dtype))
+        obs, reward, terminated, truncated, info = self.env.step(np.maximum(action, middle).astype(space.dtype))
+        return obs, float(reward), terminated, truncated, info
 
 
 class RewardDrifts(Paid):
@@ -164,7 +166,7 @@ class NeverEnds(Faulty):
 
     def step(self, action: Any) -> Result:
         obs, reward, _, _, info = self.env.step(action)
-        return obs, reward, False, False, info
+        return obs, float(reward), False, False, info
 
 
 FAULTS: Final[dict[str, tuple[type[Faulty], str, set[str]]]] = {

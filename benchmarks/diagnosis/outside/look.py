@@ -9,6 +9,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -118,6 +119,10 @@ def says_nothing(row: dict[str, Any]) -> bool:
     return row["kind"] in ("symptom", "cannot tell")
 
 
+def _is_among(rows: Sequence[dict[str, Any]], row: dict[str, Any]) -> bool:
+    return any(each is row for each in rows)
+
+
 def is_sure_and_wrong(row: dict[str, Any]) -> bool:
     return not is_right(row) and row["severity"] == "high" and row["p"] >= SURE and row["kind"].startswith("fault")
 
@@ -152,8 +157,8 @@ def count(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         table[f"{view}: confidently wrong"] = share(faults, is_sure_and_wrong)
         table[f"{view}: right at HIGH"] = share(costly, lambda row: is_right(row) and row["severity"] == "high")
         for level in ("high", "medium"):
-            alarmed = share(sound, lambda row, level=level: row["severity"] == level or any(each.endswith(level) for each in row["alarms"]))
-            table[f"{view}: sound groups with an alarm at {level.upper()}"] = alarmed
+            alarmed = [row for row in sound if row["severity"] == level or any(each.endswith(level) for each in row["alarms"])]
+            table[f"{view}: sound groups with an alarm at {level.upper()}"] = share(sound, partial(_is_among, alarmed))
         table[f"{view}: crashes"] = sum(row["kind"] == "crash" for row in seen)
         table[f"{view}: seconds, worst"] = max(row.get("seconds", 0.0) for row in seen)
     return table

@@ -100,6 +100,9 @@ class Faulty(gym.Wrapper[np.ndarray, Any, np.ndarray, Any]):
         super().__init__(gym.wrappers.TimeLimit(env, limit))
         self.name, self.fault, self.size, self.rng = name, fault, size, np.random.default_rng(7)
         self.n_obs = env.observation_space.shape[0]
+        self.history: list[np.ndarray] = []
+        self.kept = np.zeros(self.n_obs, np.float32)
+        self.queue: list[Any] = []
         if isinstance(env.action_space, gym.spaces.Box) and fault in ("act-wide", "act-narrow"):
             bound = 40.0 * size if fault == "act-wide" else 0.03 / size
             self.action_space = gym.spaces.Box(-bound, bound, env.action_space.shape, np.float32)

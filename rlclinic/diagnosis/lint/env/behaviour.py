@@ -148,18 +148,26 @@ def clock_reported_as_terminated(examination: Examination) -> Iterator[Remark]:
     Training takes a time limit for a real end and does not bootstrap: states near the limit look worthless.
 
     ## When it is fine
-    Tasks that really take a fixed number of steps.
+    Tasks that really take a fixed number of steps, and show which one it is: a number of the observation that tells the time.
 
     ## Fix
     Return the limit as truncated, or register the environment with max_episode_steps.
     """
     lengths, terminated = examination.random.get("lengths") or [], examination.random.get("terminated") or 0
+    # Where an observation tells the time, what is left of the episode is known, and its end may be part of the task.
+    fix, strength = (
+        ("none, if the task really takes that many steps: its observations tell the time", 0.5)
+        if examination.random.get("shows_clock")
+        else ("", 1.0)
+    )
     if len(lengths) >= MANY and len(set(lengths)) == 1 and lengths[0] > 3 and terminated == len(lengths):
-        yield Remark(f"all {len(lengths)} random episodes ended after exactly {lengths[0]} steps, as `terminated`: that is a clock")
+        yield Remark(
+            f"all {len(lengths)} random episodes ended after exactly {lengths[0]} steps, as `terminated`: that is a clock", fix, strength
+        )
     elif lengths and terminated == len(lengths) and _is_a_wall(lengths):
         last, count = max(lengths), lengths.count(max(lengths))
         text = f"none of {len(lengths)} random episodes is longer than {last} steps, and {count} end exactly there, as `terminated`"
-        yield Remark(f"{text}: that is a clock")
+        yield Remark(f"{text}: that is a clock", fix, strength)
 
 
 def _is_a_wall(lengths: list[int]) -> bool:

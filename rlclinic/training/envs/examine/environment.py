@@ -157,7 +157,10 @@ def _random(probe: Probe, facts: Facts, notes: Notes) -> None:
     before = notes.counted("observation-out-of-bounds")
     act = play.random_actions(probe.env.action_space, 0)
     found = play.play(probe, act, play.RANDOM_EPISODES, play.RANDOM_STEPS, 0)
-    facts["random"] = found.to_record() | {"out_of_bounds": notes.counted("observation-out-of-bounds") - before}
+    facts["random"] = found.to_record() | {
+        "out_of_bounds": notes.counted("observation-out-of-bounds") - before,
+        "shows_clock": play.shows_clock(found),
+    }
     facts["rewards"] = play.summarize_rewards(found)
     facts["dimensions"] = play.dimensions(found)
     facts["transitions"] = transitions.describe(probe.env.action_space, found)

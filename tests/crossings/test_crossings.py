@@ -7,9 +7,9 @@ import gymnasium
 import pytest
 
 from rlclinic.errors import ConfigError
+from tests.crossings import environment
+from tests.crossings.cover import FEATURES, Checked, Cover, Refused, Row, all_pairs, go_through, unusual, usual_task
 from tests.training import cohorts
-from tests.training.crossings import environment
-from tests.training.crossings.cover import FEATURES, Checked, Cover, Refused, Row, all_pairs, go_through, unusual, usual_task
 
 SAMPLE = 5
 """Rows of the cover that are checked with every commit; `-m loop` goes on from there."""

@@ -1,7 +1,7 @@
 """Configs that cross every two features with each other, and what must hold for each of them.
 
 `cover` yields small runs until every two levels of any two features have been together in one that trains, or were refused. The test
-takes the first few; `python -m tests.training.crossings.cover FOLDER` goes through all of them.
+takes the first few; `python -m tests.crossings.cover FOLDER` goes through all of them.
 """
 
 import argparse
@@ -27,8 +27,8 @@ from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app as command_line
 from rlclinic.training.__main__ import train_runs
+from tests.crossings import environment
 from tests.training.cohorts import ALGOS, REPLAY, TABLES, Interrupted, assert_same_run, interrupt_at, saved, table, train
-from tests.training.crossings import environment
 from tests.training.imitation.test_adversarial import demonstrations
 from tests.training.recordings import OFFLINE, ONLINE, data_of
 
@@ -57,7 +57,7 @@ def _algorithms() -> dict[str, Settings]:
     small = {"n_steps": 16, "batch_size": 16, "n_epochs": 2, "reward_steps": 2, "reward_batch_size": 8, "reward_hidden": [6]}
     found["gail"] = {"algo": {"name": "gail", **small}, "data": {"path": demonstrations("discrete")}}
     found["airl"] = {"algo": {"name": "airl", **small}, "data": {"path": demonstrations("box")}}
-    expert = f"{Path(__file__).parents[1] / 'imitation' / 'expert.py'}:pendulum"
+    expert = f"{Path(__file__).parents[1] / 'training' / 'imitation' / 'expert.py'}:pendulum"
     rounds = {"expert": expert, "train_freq": 12, "gradient_steps": 6, "n_epochs": 2, "batch_size": 8}
     found["dagger"] = {"algo": {"name": "dagger", **rounds}}
     found["ensemble_dagger"] = {"algo": {"name": "ensemble_dagger", "ensemble": 2, "doubt": 0.02, **rounds}}
