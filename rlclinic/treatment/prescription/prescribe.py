@@ -44,7 +44,8 @@ _SIGNS: Final = frozenset({"env.reward_scale", "env.train_reward_scale"})
 _FREE_OF_RISK: Final = frozenset({"env.normalize_reward", "env.normalize_obs"})
 """Settings that a run's own numbers ask for where nothing is wrong: they change the scale of what is learned from, and nothing else."""
 _UNDOES: Final = frozenset(
-    {"env.normalize_reward", "env.normalize_obs", "env.train_reward_shift", "env.max_episode_steps", "env.wrappers"} | _SIGNS
+    {"env.normalize_reward", "env.normalize_obs", "env.train_reward_shift", "env.max_episode_steps", "env.time_in_obs", "env.wrappers"}
+    | _SIGNS
 )
 """Settings that take a fault of an environment away; others only train in spite of it, and cost something."""
 _PRIORITIES: Final[tuple[Priority, ...]] = ("critical", "high", "medium", "low")
