@@ -42,6 +42,7 @@ ANNOUNCED: Final = 4096
 """Bytes of an announcement that go in one message."""
 SLOWER_SECONDS: Final = 2
 """The watch comes before the kernel: it can say who is missing."""
+INTERFACE: Final = "GLOO_SOCKET_IFNAME"
 GET_ADDRESS: Final = 0x8915
 """SIOCGIFADDR: the address of a network interface."""
 MISUNDERSTOOD_SECONDS: Final = 30.0
@@ -289,34 +290,33 @@ def begin(world: int, device: torch.device) -> Ranks:
     store = _torch.TCPStore(
         "127.0.0.1", port, None, is_master=True, timeout=JOIN, wait_for_workers=False, master_listen_fd=listening.detach()
     )
-    _stay_local()
     variables = {"WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    children = [
-        subprocess.Popen(
-            # The kernel ends it with this process, however that ends.
-            [sys.executable, "-m", "rlclinic.launch.child", str(os.getpid()), FOLLOWER],
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **variables, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-        )
-        for rank in range(1, world)
-    ]
-    try:
-        return Ranks(store, 0, world, device_of(0, device), children)
-    except BaseException:
-        for process in children:
-            process.kill()
-            process.wait()
-        raise
+    with _talk_over(_find_loopback()):
+        children = [
+            subprocess.Popen(
+                # The kernel ends it with this process, however that ends.
+                [sys.executable, "-m", "rlclinic.launch.child", str(os.getpid()), FOLLOWER],
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **variables, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            )
+            for rank in range(1, world)
+        ]
+        try:
+            return Ranks(store, 0, world, device_of(0, device), children)
+        except BaseException:
+            for process in children:
+                process.kill()
+                process.wait()
+            raise
 
 
 def join(device: torch.device | None = None) -> Ranks:
     """A rank that somebody else has started."""
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    if "GLOO_SOCKET_IFNAME" not in os.environ and (interface := find_interface(os.environ["MASTER_ADDR"])) is not None:
-        os.environ["GLOO_SOCKET_IFNAME"] = interface
     store, _, _ = next(_torch.rendezvous("env://", rank, world, timeout=JOIN))
     kind = device or torch.device("cuda" if os.environ.get("RLCLINIC_RANK_DEVICE") == "cuda" else "cpu")
-    return Ranks(store, rank, world, device_of(int(os.environ.get("LOCAL_RANK", rank)), kind))
+    with _talk_over(find_interface(os.environ["MASTER_ADDR"])):
+        return Ranks(store, rank, world, device_of(int(os.environ.get("LOCAL_RANK", rank)), kind))
 
 
 def leave() -> None:
@@ -409,13 +409,26 @@ def _watch_connections(before: set[int]) -> list[socket.socket]:
     return found
 
 
-def _stay_local() -> None:
+def _find_loopback() -> str | None:
     """Ranks of one machine talk over its loopback, where nobody listens."""
-    with suppress(OSError):
+    try:
         names = [name for _, name in socket.if_nameindex()]
-        loopback = next((name for name in ("lo", "lo0") if name in names), None)
-        if loopback is not None:
-            os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
+    except OSError:
+        return None
+    return next((name for name in ("lo", "lo0") if name in names), None)
+
+
+@contextmanager
+def _talk_over(interface: str | None) -> Iterator[None]:
+    """Have gloo connect over that interface, unless the user has named one; what this process starts later chooses its own."""
+    if interface is None or INTERFACE in os.environ:
+        yield
+        return
+    os.environ[INTERFACE] = interface
+    try:
+        yield
+    finally:
+        del os.environ[INTERFACE]
 
 
 # ── tensors as bytes ──

@@ -58,6 +58,12 @@ def assert_close(one: Run, other: Run, rtol: float = 2e-3) -> None:
                 assert np.isclose(float(cell), float(twin[name]), rtol=rtol, atol=2e-4), (row["total_timesteps"], name, cell, twin[name])
 
 
+@pytest.mark.usefixtures("two")
+def test_ranks_of_one_machine_leave_the_choice_of_a_network_to_what_is_started_later() -> None:
+    """A loopback that is left behind has ranks on other machines wait for each other without end."""
+    assert "GLOO_SOCKET_IFNAME" not in os.environ
+
+
 def test_two_ranks_train_the_run_of_one_process(two: Ranks, tmp_path: Path) -> None:
     alone = train(tmp_path / "alone", [config_of(1, seed) for seed in (3, 8)])
     together = train(tmp_path / "together", [config_of(2, seed) for seed in (3, 8)])
