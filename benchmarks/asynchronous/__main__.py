@@ -36,7 +36,7 @@ ALGOS: Final[dict[str, dict[str, Any]]] = {
     "appo": {"name": "appo", "n_steps": 32, "batch_size": 0.5, "n_epochs": 2, "learning_rate": 1e-3, "gae_lambda": 0.95, "clip_range": 0.3},
     "impala": {"name": "impala", "n_steps": 32},
 }
-"""Each side's best of those tried on seeds 100 to 179, by the median of 60 to 80 of them: 8 settings of PPO (8,064 to 12,032 env steps) and
+"""Each side's best of those tried on seeds 100 to 179, by the median of 20 to 80 of them: 8 settings of PPO (8,064 to 12,032 env steps) and
 16 of APPO (9,008 to 17,008), in rates, epochs, minibatches, lambda, entropy, clip and the scale of advantages. With the settings before
 (lambda 0.95, clip 0.2) APPO took 0.89 times PPO's steps on 80 of those seeds, and 1.29 times on seeds 0 to 9: the median of ten seeds says
 little. Seeds 0 to 9 are measured, and 10 to 49 beside them."""
