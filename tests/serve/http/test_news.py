@@ -44,8 +44,9 @@ async def hear_once(news: News, act: Callable[[], Any]) -> list[Message]:
     while not heard:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    while not task.done():  # the client of Redis may take a cancellation for its own, and go on
+        task.cancel()
+        await asyncio.sleep(0.01)
     return heard
 
 

@@ -75,7 +75,9 @@ def test_a_cut_link_between_ranks_is_named_and_both_sides_end(host: Host, tmp_pa
         host.cut()
         cut = time.monotonic()
         try:
-            assert [process.wait(60) for process in processes] == [1, 1]
+            named, other = [process.wait(60) for process in processes]
+            # The other side ends too; gloo's threads may be the ones to end it, when its connections are shut.
+            assert (named, other != 0) == (1, True)
         finally:
             host.mend()
         assert time.monotonic() - cut < 45
