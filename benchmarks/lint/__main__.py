@@ -1,20 +1,15 @@
 """How many planted faults the checks of scripts find, how often they cry over clean code, whether they crash, and how long they take.
 
-    python -m benchmarks.lint                                   faults and clean scripts of the styles that checks are developed on
-    python -m benchmarks.lint --held-out "after the repair"     all styles; the look at the held-out ones is recorded in looks.json
-    python -m benchmarks.lint --second "after the repair"       also the second held-out set, whose misses are never listed; recorded, too
-    python -m benchmarks.lint --third "after the repair"        also the third set; of its sealed half nothing but totals is ever shown
-    python -m benchmarks.lint --fourth "after the repair"       also the fourth set; of its held-out half nothing but totals is ever shown
-    python -m benchmarks.lint --fifth "after the repair"        also the fifth set; of its sealed half nothing but totals is ever shown
-    python -m benchmarks.lint --sixth "after the repair"        also the sixth set and its clean scripts; of its sealed half only totals
-    python -m benchmarks.lint --seventh "after the repair"      also the seventh set and its clean scripts; of its sealed half only totals
+    python -m benchmarks.lint                                   faults and clean scripts of the styles that checks began with
+    python -m benchmarks.lint --look eighth "after the repair"  a set of sets.py; each look is recorded in looks.json with its why.
+                                                                Of a half that is sealed nothing but totals is ever shown
     python -m benchmarks.lint --misses                          also lists what was not found, of the styles that were looked at
     python -m benchmarks.lint --folder cleanrl=DIR sb3=DIR      also alarms, crashes and seconds a file over code of others
 
 Pinned for the rows in docs/benchmarks.md: CleanRL at fe8d8a03, and the source distributions of stable-baselines3 2.9.2, sb3-contrib 2.9.2,
 tianshou 2.0.1, d3rlpy 2.8.1 and cleanrl 0.4.8 (pip download --no-deps --no-binary :all:), in one row as "five RL packages".
 
-A fault is found if one of the checks that `mutants.FAULTS` names for it (from the third set on: any check) speaks on one of
+A fault is found if one of the checks that `mutants.FAULTS` names for it (from the third set on: any check) names one of
 the lines where the fault may be reported, and does not say the same of the clean script. A false alarm is a finding of medium level or more
 on a clean script; findings of low level are counted apart.
 """
@@ -29,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks import provenance
-from benchmarks.lint import fifth, fourth, mutants, own, second, seventh, sixth, third
+from benchmarks.lint import mutants, sets
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import linter
@@ -69,15 +64,12 @@ def check_clean(script: str) -> Checked:
 
 def is_found(mutant: mutants.Mutant) -> bool:
     """Whether the fault is reported, on its line, by a check that is meant for it."""
-    accepted = (
-        mutants.FAULTS[mutant.fault]
-        if mutant.style not in (*third.STYLES, *fourth.STYLES, *fifth.STYLES, *sixth.STYLES, *seventh.STYLES, *own.STYLES)
-        else tuple(each.id for each in checks.checks("COD"))
-    )
-    before = {(each.rule, each.evidence[0].text) for each in check_clean(mutant.script).findings}
+    accepted = sets.checks_for(mutant)
+    before = {(each.rule, place.text) for each in check_clean(mutant.script).findings for place in each.evidence}
     return any(
-        each.rule in accepted and int(each.evidence[0].numbers["line"]) in mutant.lines and (each.rule, each.evidence[0].text) not in before
+        each.rule in accepted and int(place.numbers["line"]) in mutant.lines and (each.rule, place.text) not in before
         for each in check(mutant.script, mutant.text).findings
+        for place in each.evidence
     )
 
 
@@ -88,8 +80,7 @@ def alarms(findings: list[Finding]) -> list[Finding]:
 
 def measure(styles: tuple[str, ...], kind: str, misses: bool, processes: int = 2) -> Iterator[dict[str, Any]]:
     """The rows of some styles: faults found, and alarms on their clean scripts."""
-    every = (*mutants.MUTANTS, *second.MUTANTS, *third.load(), *fourth.load(), *fifth.load(), *sixth.load(), *seventh.load(), *own.load())
-    planted = [mutant for mutant in every if mutant.style in styles]
+    planted = sets.faults_of(styles)
     with ProcessPoolExecutor(processes) as pool:
         found = [mutant for mutant, right in zip(planted, pool.map(is_found, planted, chunksize=8), strict=True) if right]
     by_style = {style: f"{sum(m.style == style for m in found)} of {sum(m.style == style for m in planted)}" for style in styles}
@@ -99,14 +90,15 @@ def measure(styles: tuple[str, ...], kind: str, misses: bool, processes: int = 2
     }  # fmt: skip
     for mutant in planted if misses else ():
         if mutant not in found:
-            said = sorted({f"{each.rule}@{int(each.evidence[0].numbers['line'])}" for each in check("script", mutant.text).findings})
+            places = [(each.rule, int(place.numbers["line"])) for each in check("script", mutant.text).findings for place in each.evidence]
+            said = sorted({f"{rule}@{line}" for rule, line in places})
             print(f"  missed {mutant.script} {mutant.fault} lines {sorted(mutant.lines)}: {' '.join(said)} | {mutant.wrong.strip()[:90]!r}")
     yield from measure_clean(styles, kind, misses)
 
 
 def measure_clean(styles: tuple[str, ...], kind: str, misses: bool) -> Iterator[dict[str, Any]]:
     """The row of some styles' clean scripts: alarms on them."""
-    scripts = [script for script in mutants.clean() if script.partition("/")[0] in styles]
+    scripts = [script for script in mutants.clean(styles) if script.partition("/")[0] in styles]
     checked = {script: check_clean(script) for script in scripts}
     cries = [each for one in checked.values() for each in alarms(one.findings)]
     for script, one in checked.items() if misses else ():
@@ -168,7 +160,7 @@ def measure_folder(name: str, folders: list[Path], misses: bool, processes: int,
 
 
 def record_look(why: str, row: dict[str, Any]) -> None:
-    """Note a look at the held-out styles: its number, why it was taken, and what it showed."""
+    """Note a look at one half of a set: its number, why it was taken, and what it showed."""
     looks = json.loads(LOOKS.read_text()) if LOOKS.exists() else []
     looks.append({"look": len(looks) + 1, "why": why, "found": row["found"], "of": row["of"], "by_style": row["by_style"]})
     LOOKS.write_text(json.dumps(looks, indent=1) + "\n")
@@ -177,71 +169,28 @@ def record_look(why: str, row: dict[str, Any]) -> None:
 def main() -> None:
     """Measure what the command line asks for, and save the rows as benchmarks/results/lint.json."""
     parser = provenance.parser(__doc__)
-    parser.add_argument("--held-out", metavar="WHY", help="look at the held-out styles, too, and record it")
-    parser.add_argument("--second", metavar="WHY", help="look at the second held-out set, too, and record it")
-    parser.add_argument("--third", metavar="WHY", help="look at the third set, too, and record it")
-    parser.add_argument("--fourth", metavar="WHY", help="look at the fourth set, too, and record it")
-    parser.add_argument("--fifth", metavar="WHY", help="look at the fifth set, too, and record it")
-    parser.add_argument("--sixth", metavar="WHY", help="look at the sixth set, too, and record it")
-    parser.add_argument("--seventh", metavar="WHY", help="look at the seventh set, too, and record it")
+    parser.add_argument(
+        "--look", nargs=2, action="append", default=[], metavar=("SET", "WHY"), help="look at a set of sets.py, too, and record it"
+    )
     parser.add_argument("--misses", action="store_true", help="list what was not found and what was said of clean code")
     parser.add_argument("--folder", nargs="*", default=[], metavar="NAME=DIR[,DIR]", help="code of others; docs/benchmarks.md says which")
     parser.add_argument("--processes", type=int, default=2, help="how many work side by side")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="every n-th file of --folder")
     args = parser.parse_args()
-    rows = list(measure(mutants.DEVELOPMENT, "development", args.misses, args.processes)) if not args.folder or args.held_out else []
-    if args.held_out:
-        held_out = list(measure(mutants.HELD_OUT, "held-out", args.misses, args.processes))
-        record_look(args.held_out + (" (misses listed)" if args.misses else ""), held_out[0])
-        rows += held_out
-    if args.second:
-        held_out = list(measure(second.STYLES, "second held-out", False, args.processes))
-        record_look(args.second, held_out[0])
-        rows += held_out
-    if args.third:
-        opened, sealed = (
-            list(measure(third.OPEN, "third set, open", args.misses, args.processes)),
-            list(measure(third.SEALED, "third set, sealed", False, args.processes)),
-        )
-        record_look(f"third set, open half: {args.third}", opened[0])
-        record_look(f"third set, sealed half: {args.third}", sealed[0])
-        rows += opened + sealed
-    if args.fourth:
-        opened, sealed = (
-            list(measure(fourth.OPEN, "fourth set, open", args.misses, args.processes)),
-            list(measure(fourth.HELD_OUT, "fourth set, held-out", False, args.processes)),
-        )
-        record_look(f"fourth set, open half: {args.fourth}", opened[0])
-        record_look(f"fourth set, held-out half: {args.fourth}", sealed[0])
-        rows += opened + sealed
-    if args.fifth:
-        opened, sealed = (
-            list(measure(fifth.OPEN, "fifth set, open", args.misses, args.processes)),
-            list(measure(fifth.SEALED, "fifth set, sealed", False, args.processes)),
-        )
-        record_look(f"fifth set, open half: {args.fifth}", opened[0])
-        record_look(f"fifth set, sealed half: {args.fifth}", sealed[0])
-        rows += opened + sealed
-    if args.sixth:
-        opened, sealed = (
-            list(measure(sixth.OPEN, "sixth set, open", args.misses, args.processes)),
-            list(measure(sixth.SEALED, "sixth set, sealed", False, args.processes)),
-        )
-        record_look(f"sixth set, open half: {args.sixth}", opened[0])
-        record_look(f"sixth set, sealed half: {args.sixth}", sealed[0])
-        rows += [*opened, *sealed, *measure_clean(sixth.CLEAN, "sixth set, clean", args.misses)]
-    if args.seventh:
-        opened, sealed = (
-            list(measure(seventh.OPEN, "seventh set, open", args.misses, args.processes)),
-            list(measure(seventh.SEALED, "seventh set, sealed", False, args.processes)),
-        )
-        record_look(f"seventh set, open half: {args.seventh}", opened[0])
-        record_look(f"seventh set, sealed half: {args.seventh}", sealed[0])
-        rows += [*opened, *sealed, *measure_clean(seventh.CLEAN, "seventh set, clean", args.misses)]
+    if unknown := {name for name, _ in args.look} - set(sets.SETS):
+        parser.error(f"no such set: {', '.join(sorted(unknown))}; there are {', '.join(sets.SETS)}")
+    rows = [] if args.folder or args.look else list(measure(mutants.DEVELOPMENT, "development", args.misses, args.processes))
+    for name, why in args.look:
+        for kind, styles, may_be_listed in sets.SETS[name].halves:
+            measured = list(measure(styles, kind, args.misses and may_be_listed, args.processes))
+            record_look(f"{kind}: {why}", measured[0])
+            rows += measured
+        if sets.SETS[name].clean:
+            rows += measure_clean(sets.SETS[name].clean, f"{name} set, clean", args.misses)
     for given in args.folder:
         name, _, folders = given.partition("=")
-        measured = measure_folder(name, [Path(folder) for folder in folders.split(",")], args.misses, args.processes, args.every)
-        rows += [{**row, "command": f"{COMMAND} --folder {name}=DIR"} for row in measured]
+        others = measure_folder(name, [Path(folder) for folder in folders.split(",")], args.misses, args.processes, args.every)
+        rows += [{**row, "command": f"{COMMAND} --folder {name}=DIR"} for row in others]
     for row in rows:
         print(f"{row['what']}: {row['value']:.4g} {row['unit']} (bar {row['bar']}) {row.get('by_style', '')}")
     print(provenance.write("lint", rows, provenance.provenance(COMMAND), args.quick))

@@ -130,9 +130,16 @@ def text_of(script: str) -> str:
     return (SCRIPTS / f"{script}.py").read_text()
 
 
-def clean() -> list[str]:
-    """Every clean script, by style and name."""
-    return sorted(f"{path.parent.name}/{path.stem}" for path in SCRIPTS.glob("*/*.py"))
+SEALED: Final = frozenset(
+    {"eleventh_spinningup", "eleventh_tutorial", "eleventh_lightning", "twelfth_agent", "twelfth_cleanrl", "twelfth_lightning"}
+)
+"""Styles of which nothing but totals is ever shown: what runs over all scripts leaves them out."""
+
+
+def clean(also: tuple[str, ...] = ()) -> list[str]:
+    """Every clean script, by style and name, but for those of the sealed styles that are not asked for."""
+    hidden = SEALED - set(also)
+    return sorted(f"{path.parent.name}/{path.stem}" for path in SCRIPTS.glob("*/*.py") if path.parent.name not in hidden)
 
 
 _PPO, _DQN, _SAC, _LISTS, _TD3 = (

@@ -85,7 +85,7 @@ def examine(path: Path) -> list[Planted]:
     """What is found of the faults that operators plant in one file."""
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
-        before = {(each.rule, each.evidence[0].text) for each in check(str(path), text).findings}
+        before = {(each.rule, place.text) for each in check(str(path), text).findings for place in each.evidence}
     except UsageError:
         return []
     planted = []
@@ -94,8 +94,8 @@ def examine(path: Path) -> list[Planted]:
             findings = check(str(path), changed).findings
         except UsageError:
             continue
-        new = [each for each in findings if (each.rule, each.evidence[0].text) not in before]
-        is_found = any(int(each.evidence[0].numbers["line"]) in near for each in new)
+        new = [place for each in findings for place in each.evidence if (each.rule, place.text) not in before]
+        is_found = any(int(place.numbers["line"]) in near for place in new)
         planted.append(Planted(str(path), name, line, is_found, changed.split("\n")[line - 1].strip()))
     return planted
 

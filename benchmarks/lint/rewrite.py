@@ -4,8 +4,8 @@
     python -m benchmarks.lint.rewrite --ways short where    only some ways
     python -m benchmarks.lint.rewrite --every 1 --misses    all faults, and which were found before and are not any more
 
-Faults are those of all sets but the held-out half of the fourth. Each way is a function of a syntax tree that keeps the line on which a
-piece of code was written first; so the line that a fault may be reported on is known in the new text, too.
+Faults are those of the first four sets, without the held-out half of the fourth, and of the checks' own authors. Each way is a function of a
+syntax tree that keeps the line on which a piece of code was written first; so the line that a fault may be reported on is known in the new text, too.
 """
 
 # ruff: noqa: E501, SIM102 — a template of code and the conditions for it read best whole
@@ -20,10 +20,9 @@ from functools import cache
 from typing import Any, Final
 
 from benchmarks import provenance
-from benchmarks.lint import fourth, mutants, second, seventh, sixth, third
+from benchmarks.lint import mutants, sets
 from benchmarks.lint.__main__ import alarms, check, is_found
 from benchmarks.lint.mutants import Mutant
-from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code.reading import words
 
 COMMAND: Final = "python -m benchmarks.lint.rewrite"
@@ -821,7 +820,7 @@ def rewrite(text: str, way: str) -> tuple[str, dict[int, set[int]]]:
 @cache
 def _said_of_clean(script: str, way: str) -> frozenset[tuple[str, str]]:
     text, _ = rewrite(mutants.text_of(script), way)
-    return frozenset((each.rule, each.evidence[0].text) for each in check(script, text).findings)
+    return frozenset((each.rule, place.text) for each in check(script, text).findings for place in each.evidence)
 
 
 def is_found_rewritten(mutant: Mutant, way: str) -> bool | None:
@@ -829,19 +828,19 @@ def is_found_rewritten(mutant: Mutant, way: str) -> bool | None:
     text, lines = rewrite(mutant.text, way)
     if way != "layout" and text == rewrite(mutant.text, "layout")[0]:
         return None
-    accepted = (
-        mutants.FAULTS[mutant.fault]
-        if mutant.style not in (*third.STYLES, *fourth.STYLES)
-        else tuple(each.id for each in checks.checks("COD"))
-    )
+    accepted = sets.checks_for(mutant)
     before = _said_of_clean(mutant.script, way)
     wanted = mutant.lines
     return any(
-        each.rule in accepted
-        and lines.get(int(each.evidence[0].numbers["line"]), set()) & wanted
-        and (each.rule, each.evidence[0].text) not in before
+        each.rule in accepted and lines.get(int(place.numbers["line"]), set()) & wanted and (each.rule, place.text) not in before
         for each in check(mutant.script, text).findings
+        for place in each.evidence
     )
+
+
+def _styles() -> tuple[str, ...]:
+    """Those of the first four sets without the fourth's held-out half, and the checks' own authors'."""
+    return tuple(style for name in ("first", "second", "third", "own") for style in sets.SETS[name].styles) + sets.SETS["fourth"].open
 
 
 def _measure_one(given: tuple[Mutant, str]) -> bool | None:
@@ -861,8 +860,7 @@ def measure(way: str, planted: list[Mutant], known: list[bool], misses: bool, po
         "value": 100 * sum(right for _, right, _ in changed if right) / max(1, len(changed)), "found": sum(bool(right) for _, right, _ in changed),
         "of": len(changed), "found_as_written": len(kept), "of_these_still_found": sum(map(bool, kept)),
     }  # fmt: skip
-    kept_out = (*fourth.HELD_OUT, *sixth.STYLES, *sixth.CLEAN, *seventh.STYLES, *seventh.CLEAN)
-    scripts = [script for script in mutants.clean() if script.partition("/")[0] not in kept_out]
+    scripts = [script for script in mutants.clean() if script.partition("/")[0] in _styles()]
     cries = files = 0
     for script in scripts:
         text, _ = rewrite(mutants.text_of(script), way)
@@ -885,8 +883,7 @@ def main() -> None:
     parser.add_argument("--misses", action="store_true", help="list what is lost by the rewriting, and what is said of clean scripts")
     parser.add_argument("--processes", type=int, default=2, help="how many work side by side")
     args = parser.parse_args()
-    held = [mutant for mutant in (*mutants.MUTANTS, *second.MUTANTS, *third.load(), *fourth.load()) if mutant.style not in fourth.HELD_OUT]
-    planted = held[:: args.every]
+    planted = sets.faults_of(_styles())[:: args.every]
     rows: list[dict[str, Any]] = []
     with ProcessPoolExecutor(args.processes) as pool:
         known = list(pool.map(is_found, planted, chunksize=8))

@@ -26,8 +26,9 @@ FAMILIES: Final = {
     "ENV": ("env.spaces", "env.behaviour", "env.scales", "env.transitions"),
     "COD": (
         "code.episodes", "code.storage", "code.policy", "code.losses", "code.updates", "code.targets", "code.exploration", "code.actors",
-        "code.q_networks", "code.shapes", "code.evaluation", "code.vectors", "code.seeds", "code.tasks", "code.wrappers",
-        "code.libraries", "code.batches", "code.slips", "code.neglects",
+        "code.q_networks", "code.shapes", "code.evaluation", "code.environments.vectors", "code.seeds", "code.environments.tasks",
+        "code.environments.wrappers", "code.libraries", "code.batches", "code.slips", "code.neglects", "code.transitions",
+        "code.agreements", "code.idle",
     ),
 }  # fmt: skip
 """Modules by the first letters of their checks' ids. Rules about runs have ENV ids too, from ENV601 on."""
@@ -78,7 +79,7 @@ def check(id: str, severity: Severity, cites: Sequence[str]) -> Callable[[Functi
         if id in _CHECKS or lacking or unknown:
             problem = "the id is taken" if id in _CHECKS else f"no section {lacking[0]!r}" if lacking else f"no reference {unknown[0]!r}"
             raise ValueError(f"check {id}: {problem}")
-        kind, module = function.__module__.split(".")[-2:]
+        kind, *_, module = function.__module__.removeprefix(f"{__package__}.").split(".")
         wrong, right = (next(iter(_CODE.findall(_section(doc, section))), "") for section in ("Wrong", "Right"))
         _CHECKS[id] = Check(
             id=id,

@@ -97,7 +97,7 @@ FAULTS = {
 def _said(text: str) -> list[tuple[str, str]]:
     script = linter.parse(Source("script", text))
     found = [each for check in checks.checks("COD") for each in linter.examine(check, script)]
-    return [(each.rule, each.evidence[0].text) for each in found if each.severity is not Severity.LOW]
+    return [(each.rule, place.text) for each in found if each.severity is not Severity.LOW for place in each.evidence]
 
 
 def test_the_sound_script_is_left_alone() -> None:

@@ -47,6 +47,12 @@ def alarms(found: EnvLint, least: Severity = Severity.MEDIUM) -> set[str]:
     return {finding.rule for finding in found.findings if finding.severity.rank >= least.rank}
 
 
+@pytest.mark.parametrize("make", [examined_envs.FailingCosts, examined_envs.GoalSaves])
+@pytest.mark.usefixtures("few")
+def test_an_end_that_costs_enough_or_is_the_goal_saves_nothing(make: Any) -> None:
+    assert "ENV419" not in {finding.rule for finding in looked_at(make).findings}
+
+
 @pytest.mark.usefixtures("few")
 def test_a_good_environment_raises_no_alarm() -> None:
     found = looked_at(Walk)
@@ -290,6 +296,16 @@ def test_a_reward_at_the_end_is_told_where_chance_hardly_meets_it() -> None:
             return obs, float(reached and self.steps < 3), reached, *rest
 
     assert "ENV312" in {finding.rule for finding in looked_at(Far).findings}
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_what_an_action_does_in_a_single_step_is_tried_from_many_starts(*, counts: bool) -> None:
+    class Advertisement(Walk):
+        def step(self, action: Any) -> Any:
+            clicked = self.np_random.random() < (0.15 * int(action) if counts else 0.15)
+            return self.look(), float(clicked), True, False, {}
+
+    assert ("ENV207" in {finding.rule for finding in looked_at(Advertisement).findings}) is not counts
 
 
 # ── in a process of its own ──

@@ -4,7 +4,7 @@
 
 import pytest
 
-from benchmarks.lint import mutants, sixth
+from benchmarks.lint import mutants, sets
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import linter
 from rlclinic.diagnosis.lint.code.reading.sources import Source
@@ -109,7 +109,7 @@ FOLLOWED = {
 
 @pytest.mark.parametrize("fault", FOLLOWED)
 def test_a_value_is_followed_to_where_it_goes_wrong(fault: str) -> None:
-    (planted,) = (each for each in sixth.load() if each.fault == fault and each.style in sixth.OPEN)
+    (planted,) = (each for each in sets.faults_of(sets.SETS["sixth"].open) if each.fault == fault)
     (check,) = (each for each in checks.checks("COD") if each.id == FOLLOWED[fault])
     lines = {finding.evidence[0].numbers["line"] for finding in linter.examine(check, linter.parse(Source("script.py", planted.text)))}
     assert lines & planted.lines

@@ -142,3 +142,19 @@ def test_lines_are_read_only_below_the_working_folder(tmp_path, monkeypatch) -> 
     assert bug_locations.find_in_environment(cause, f"{tmp_path}/cart.py:Cart") is None
     assert bug_locations.find_in_environment(cause, "CartPole-v1") is None
     assert bug_locations.find_in_environment(cause, "missing.py:Cart") is None
+
+
+@pytest.mark.parametrize(
+    ("made", "look"),
+    [
+        ("reward = self.distance", "the sign of this"),
+        ("reward = 0.5 * tracking_error", "the sign of this"),
+        ("reward = 1.0 / (1.0 + distance)", "one of the lines that make the reward"),
+        ("reward = float(distance < 0.1)", "one of the lines that make the reward"),
+    ],
+)
+def test_a_distance_that_is_paid_as_it_is_lacks_a_minus(made: str, look: str) -> None:
+    body = f"    def step(self, action):\n        {made}\n        return 0, reward, False, False, {{}}\n"
+    source = f"import gymnasium as gym\n\n\nclass Reach(gym.Env):\n{body}"
+    (line,) = source_lines.find_lines(source, "Reach", "reward-sign")
+    assert (line.text, line.look) == (made, look)

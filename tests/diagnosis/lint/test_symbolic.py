@@ -43,9 +43,10 @@ def said(text: str) -> set[tuple[str, int]]:
     """Checks that speak of a script, and on which of its own lines."""
     script, lines = parse(text), HEAD.count("\n")
     return {
-        (check.id, int(finding.evidence[0].numbers["line"]) - lines)
+        (check.id, int(place.numbers["line"]) - lines)
         for check in checks.checks("COD")
         for finding in linter.examine(check, script)
+        for place in finding.evidence
     }
 
 

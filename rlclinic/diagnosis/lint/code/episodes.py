@@ -381,11 +381,18 @@ def observation_not_updated(script: Script) -> Iterator[Spot]:
         new = words.own_name(statement.targets[0].elts[0])
         for old in _reset_into(script, script.owner(call), loops[0]) - {new}:
             if _is_read(loops[0], old) and not _is_carried(script, loops[0], old, new):
-                yield Spot(
-                    _chosen_for(script, loops[0], statement, old),
-                    f"`{old}` is never set to `{new}`: the agent acts on the first observation of the episode for ever",
-                    f"{old} = {new}",
-                )
+                # a = a2: where the next action is carried over, and the observation is not.
+                beside = [
+                    each
+                    for each in script.inside(loops[0], ast.Assign)
+                    if isinstance(each.value, ast.Name) and isinstance(each.targets[0], ast.Name) and position(each) > position(statement)
+                ]
+                for where in (_chosen_for(script, loops[0], statement, old), *beside[:1]):
+                    yield Spot(
+                        where,
+                        f"`{old}` is never set to `{new}`: the agent acts on the first observation of the episode for ever",
+                        f"{old} = {new}",
+                    )
 
 
 def _chosen_for(script: Script, loop: ast.AST, step: ast.stmt, old: str) -> ast.AST:
@@ -580,14 +587,21 @@ def env_reset_ignores_seed(script: Script) -> Iterator[Spot]:
         names = {each.arg for each in [*reset.args.args, *reset.args.kwonlyargs]}
         if "seed" not in names and reset.args.kwarg is None:
             yield Spot(reset, f"{owner.name}.reset takes no seed", "def reset(self, *, seed=None, options=None):")
-        elif not _resets_its_base(script, reset) and not _uses_seed(reset):
-            yield Spot(reset, f"{owner.name}.reset takes a seed and does nothing with it", "super().reset(seed=seed)")
+        elif not _uses_seed(reset) and not _passes_all_on(reset):
+            for where in (reset, *_base_resets(script, reset)):
+                yield Spot(where, f"{owner.name}.reset takes a seed and does nothing with it", "super().reset(seed=seed)")
 
 
-def _resets_its_base(script: Script, function: ast.FunctionDef) -> bool:
-    """Whether super().reset(…) is called."""
+def _base_resets(script: Script, function: ast.FunctionDef) -> list[ast.Call]:
+    """super().reset(…)"""
     calls = script.calls("reset", within=function)
-    return any(isinstance(call.func, ast.Attribute) and script.called(call.func.value) == "super" for call in calls)
+    return [call for call in calls if isinstance(call.func, ast.Attribute) and script.called(call.func.value) == "super"]
+
+
+def _passes_all_on(function: ast.FunctionDef) -> bool:
+    """reset(**kwargs), which hands all of them to another reset."""
+    rest = function.args.kwarg.arg if function.args.kwarg is not None else ""
+    return bool(rest) and any(isinstance(node, ast.Name) and node.id == rest for node in ast.walk(function))
 
 
 def _uses_seed(function: ast.FunctionDef) -> bool:
@@ -817,3 +831,58 @@ def _is_single_env(script: Script, call: ast.Call) -> bool:
         return False
     makers = {"make", *(kind.name for kind in env_classes(script))}
     return any(script.last(each.whole) in makers for each in script.anywhere(script.owner(call), call) if each.whole is not None)
+
+
+@check("COD117", Severity.HIGH, ["towers2024gymnasium"])
+def end_asked_before_anything_began(script: Script) -> Iterator[Spot]:
+    """A loop over the steps of an episode asks whether it is over, and nothing has said so before its first turn.
+
+    ## Why it hurts
+    Python raises UnboundLocalError at the first episode. Where the name is known from the episode before, the next one is over before it
+    has begun, and is never played.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    done = False, beside each reset.
+
+    ## Wrong
+    ```python
+    def train(env, agent, episodes):
+        for episode in range(episodes):
+            obs, info = env.reset()
+            while not done:
+                obs, reward, terminated, truncated, info = env.step(agent.act(obs))
+                done = terminated or truncated
+    ```
+
+    ## Right
+    ```python
+    def train(env, agent, episodes):
+        for episode in range(episodes):
+            obs, info = env.reset()
+            done = False
+            while not done:
+                obs, reward, terminated, truncated, info = env.step(agent.act(obs))
+                done = terminated or truncated
+    ```
+    """
+    for loop in script.all(ast.While):
+        function = script.scope(loop)
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or not script.calls("step", within=loop):
+            continue
+        arguments = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+        shared = {name for node in ast.walk(function) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
+        for read in (each for each in ast.walk(loop.test) if isinstance(each, ast.Name) and words.END(each.id)):
+            set_here = [
+                node
+                for node in script.inside(function, ast.Name)
+                if node.id == read.id and isinstance(node.ctx, ast.Store) and script.scope(node) is function
+            ]
+            if set_here and read.id not in arguments | shared and all(position(node) > position(loop) for node in set_here):
+                yield Spot(
+                    loop,
+                    f"`{read.id}` is asked before anything is known of the episode: it is first set in line {position(set_here[0])[0]}",
+                    f"{read.id} = False, before the loop",
+                )

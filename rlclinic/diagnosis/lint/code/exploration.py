@@ -3,6 +3,7 @@
 # ruff: noqa: E501 — a message reads best whole
 
 import ast
+import math
 import re
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -11,8 +12,11 @@ from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.code.reading import words
 from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
+from rlclinic.diagnosis.lint.code.schedules import value_at
 
 LARGE_EPSILON = 0.3
+FEW_UPDATES = 2_000
+"""Updates within which nobody has explored enough: some twenty episodes of CartPole."""
 _FLOOR = re.compile(r"end|min|final|low")
 DRAWS = ("random", "rand", "uniform", "random_sample")
 
@@ -84,6 +88,112 @@ def _passed(script: Script, node: ast.AST, name: str) -> str:
     }
     # A caller that decides by another name, or by the method's own state, is not followed.
     return given.pop() if len(given) == 1 and all(call.args for call in script.calls(function.name)) else ""
+
+
+@check("COD519", Severity.MEDIUM, ["mnih2015dqn"])
+def epsilon_decays_with_updates(script: Script) -> Iterator[Spot]:
+    """The share of random actions falls by a factor with each update, and is at its floor within a few episodes.
+
+    ## Why it hurts
+    How long the agent explores then hangs on how often it learns: a factor of 0.995 at every update leaves 0.01 after 919 of them, about
+    ten episodes of CartPole. What is met later is never tried out.
+
+    ## When it is fine
+    Where an update is made once an episode, or the task is as simple as that.
+
+    ## Fix
+    Let it fall with env steps, over the first 10-50 % of the budget.
+
+    ## Wrong
+    ```python
+    class Agent:
+        def __init__(self):
+            self.epsilon, self.epsilon_min, self.epsilon_decay = 1.0, 0.01, 0.995
+
+        def replay(self, batch):
+            loss = self.loss(batch)
+            loss.backward()
+            self.optimizer.step()
+            if self.epsilon > self.epsilon_min:
+                self.epsilon *= self.epsilon_decay
+    ```
+
+    ## Right
+    ```python
+    class Agent:
+        def __init__(self):
+            self.epsilon, self.epsilon_min, self.epsilon_decay = 1.0, 0.01, 0.995
+
+        def replay(self, batch):
+            loss = self.loss(batch)
+            loss.backward()
+            self.optimizer.step()
+
+        def end_episode(self):
+            self.epsilon = max(self.epsilon_min, self.epsilon * self.epsilon_decay)
+    ```
+    """
+    for learning in script.calls("backward"):
+        function = script.scope(learning)
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        around = script.loops(learning)[:1]
+        changes: list[ast.AugAssign | ast.Assign] = [*script.inside(function, ast.AugAssign), *script.inside(function, ast.Assign)]
+        for node in changes:
+            name, factor = _falls_by(node)
+            # The same turn of the same loop: what falls after all the updates of an episode is another matter.
+            if (
+                factor is None
+                or script.scope(node) is not function
+                or script.loops(node)[:1] != around
+                or _once_an_episode(script, function)
+            ):
+                continue
+            share = value_at(script, factor, {})
+            floor = next((each for each in map(script.constant, _floors(script, function, name)) if each), 0.01)
+            if share is None or not 0 < share < 1 or not 0 < floor < 1:
+                continue
+            updates = math.ceil(math.log(floor) / math.log(share))
+            if updates < FEW_UPDATES:
+                yield Spot(
+                    node,
+                    f"`{name}` is multiplied by {share:g} at every update: from 1 it is {floor:g} after {updates:,} of them",
+                    "let it fall with env steps, over the first 10-50 % of the budget",
+                )
+
+
+def _falls_by(node: ast.AugAssign | ast.Assign) -> tuple[str, ast.expr | None]:
+    """The share of random actions that a statement multiplies, and by what: eps *= d, eps = eps * d, eps = max(floor, eps * d)."""
+    if isinstance(node, ast.AugAssign):
+        name = words.own_name(node.target)
+        return name, node.value if words.EPSILON(name) and isinstance(node.op, ast.Mult) else None
+    name = words.own_name(node.targets[0])
+    for product in ast.walk(node.value) if words.EPSILON(name) else ():
+        if isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult):
+            for share, other in ((product.left, product.right), (product.right, product.left)):
+                if words.own_name(share) == name:
+                    return name, other
+    return name, None
+
+
+def _floors(script: Script, function: ast.AST, name: str) -> list[ast.expr]:
+    """What a share of random actions is compared with or kept above where it falls, as it was set."""
+    beside = [
+        words.own_name(each)
+        for node in [*script.inside(function, ast.Compare), *script.inside(function, ast.Call)]
+        if name in set(words.identifiers(node))
+        for each in ast.walk(node)
+        if isinstance(each, ast.Name | ast.Attribute) and _FLOOR.search(words.own_name(each).lower())
+    ]
+    return [value for other, value, _ in script.named if other.rpartition(".")[2] in beside]
+
+
+def _once_an_episode(script: Script, function: ast.FunctionDef) -> bool:
+    """Whether it is called where no step is taken: at the end of an episode."""
+    sites = script.calls(function.name)
+    steps = [call for call in script.calls("step") if words.ENVIRONMENT(script.owner(call).rpartition(".")[2])]
+    taken = [script.loops(step)[:1] for step in steps]
+    return bool(sites) and not any(loop in taken for site in sites if (loop := script.loops(site)[:1]))
 
 
 @check("COD513", Severity.HIGH, ["mnih2015dqn"])

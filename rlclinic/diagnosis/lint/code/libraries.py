@@ -6,7 +6,7 @@ from typing import Final
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import wrappers
+from rlclinic.diagnosis.lint.code.environments import wrappers
 from rlclinic.diagnosis.lint.code.reading import words
 from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, position
 from rlclinic.diagnosis.lint.code.symbolic import agents, formulas
@@ -127,11 +127,12 @@ def untrained_agent_judged(script: Script) -> Iterator[Spot]:
             and not baseline
             and (learned or any(called(each) == "save" for each in uses))
         ):
-            yield Spot(
-                uses[0].node or ast.Pass(),
-                "this agent was made, and neither trained nor loaded: a random policy is judged",
-                "model.learn(…)",
-            )
+            for where in dict.fromkeys((uses[0].node, model.node)):
+                yield Spot(
+                    where or ast.Pass(),
+                    "this agent was made, and neither trained nor loaded: a random policy is judged",
+                    "model.learn(…)",
+                )
 
 
 @check("COD712", Severity.MEDIUM, ["raffin2021sb3"])
@@ -183,14 +184,16 @@ def evaluated_by_changed_rewards(script: Script) -> Iterator[Spot]:
     ```
     """
     run = execution(script)
-    for _, env in agents.evaluated(run):
+    for call, env in agents.evaluated(run):
         held = layers(env)
         for each in held:
             own = isinstance(each, Record) and any(name.endswith("RewardWrapper") for name in each.kind.external())
             known = isinstance(each, Symbol) and str(each.data) in ("TransformReward", "NormalizeReward")
             if own or known:
                 name = each.kind.name if isinstance(each, Record) else each.data
-                yield Spot(held[0].node or ast.Pass(), f"{name} changes the rewards that the agent is judged by", "evaluate on raw rewards")
+                for where in (held[0].node, call.node):
+                    if where is not None:
+                        yield Spot(where, f"{name} changes the rewards that the agent is judged by", "evaluate on raw rewards")
                 break
 
 
@@ -344,7 +347,7 @@ def rate_of_schedule(script: Script) -> Iterator[Spot]:
     for model in agents.models(run):
         given = model.keys.get("learning_rate")
         rate = formulas.evaluated(run.answer(given, 1.0)) if isinstance(given, Closure) else None
-        if rate is not None and rate > agents.MOST_RATE:
+        if rate is not None and rate >= agents.MOST_RATE:
             yield Spot(
                 agents.given(model, "learning_rate") or ast.Pass(),
                 f"the learning rate begins at {rate:g}: the policy jumps with every step",

@@ -19,13 +19,20 @@ LONGEST_WAIVED: Final = 8
 SAID_ONCE: Final = frozenset({"COD101"})
 """Checks whose finding is said for the first file of a folder only."""
 SAID_BY_ANOTHER: Final = {
+    "COD454": ("COD101", "COD503"),
+    "COD512": ("COD504", "COD505"),
     "COD536": ("COD121", "COD122", "COD123"),
     "COD122": ("COD121", "COD123"),
     "COD132": ("COD121", "COD122", "COD123"),
     "COD210": ("COD206", "COD521"),
     "COD406": ("COD405",),
+    "COD517": ("COD121", "COD122", "COD123"),
+    "COD528": ("COD405",),
+    "COD711": ("COD405", "COD406"),
 }
 """Checks whose formulas see the same mistake from another side: they are silent where those speak."""
+SECOND: Final = frozenset({"COD454"})
+"""Checks that see the effect of a mistake alone: where those of SAID_BY_ANOTHER speak, they say nothing at all."""
 _TESTS: Final = re.compile(r"(^|[/\\])(tests?[/\\][^/\\]*|conftest|test_[^/\\]*|[^/\\]*_test)\.py$")
 _WAIVED: Final = re.compile(r"#\s*rlclinic:\s*ignore\b((?:[,\s]+[A-Z]{3}\d{3})*)")
 
@@ -80,9 +87,10 @@ def _say_once(findings: list[Finding]) -> list[Finding]:
     if len(notes) < 2:
         return findings
     others = len({note.run for note in notes}) - 1
-    first = notes[0].model_copy(update={"text": f"{notes[0].text} (and in {others} more files)"}) if others else notes[0]
-    kept = [each for each in findings if each.rule not in SAID_ONCE or each.run == first.run]
-    return [first if finding is notes[0] else finding for finding in kept]
+    if not others:
+        return findings
+    once = notes[0].model_copy(update={"text": f"{notes[0].text} (and in {others} more files)"})
+    return [once if each is notes[0] else each for each in findings if each is notes[0] or each.rule not in SAID_ONCE]
 
 
 def parse(source: Source) -> Script:
@@ -112,7 +120,7 @@ def _examine_quietly(check: Check, script: Script) -> list[Finding]:
 
 
 def examine(check: Check, script: Script) -> list[Finding]:
-    """What one check says about one script, each place once; nothing where an expression is nested deeper than Python can follow."""
+    """What one check says about one script, each thing once; nothing where an expression is nested deeper than Python can follow."""
     try:
         return _examine(check, script)
     except RecursionError:  # tables of polynomials, thousands of terms in one expression: no training script
@@ -125,19 +133,30 @@ def _examine(check: Check, script: Script) -> list[Finding]:
     if not script.is_read or not _is_about_learning(script):
         return findings
     cleared = semantics.cleared(check.id, script)
-    for spot in check.function(script):
+    others = [each for each in checks.checks("COD") if each.id in SAID_BY_ANOTHER.get(check.id, ())]
+    is_second = check.id in SECOND and any(True for each in others for _ in (*each.function(script), *semantics.spots(each.id, script)))
+    for spot in check.function(script) if not is_second else ():
         if position(spot.node) not in seen and position(spot.node)[0] not in cleared and not _is_waived(check, script, spot):
             seen.add(position(spot.node))
             findings.append(_finding(check, script, spot))
     lines = {line for line, _ in seen}
-    others = [each for each in checks.checks("COD") if each.id in SAID_BY_ANOTHER.get(check.id, ())]
-    if any(True for each in others for _ in each.function(script)):
-        return findings
+    if is_second or any(True for each in others for _ in each.function(script)):
+        return _join(findings)
     for spot in semantics.spots(check.id, script):
         if position(spot.node)[0] not in lines and not _is_waived(check, script, spot):
             lines.add(position(spot.node)[0])
             findings.append(_finding(check, script, spot))
-    return findings
+    return _join(findings)
+
+
+def _join(findings: list[Finding]) -> list[Finding]:
+    """What is said in the same words of several lines is one finding: where a mistake was written, and where it is felt."""
+    joined: dict[tuple[str, Severity], Finding] = {}
+    for each in findings:
+        first = joined.setdefault((each.text, each.severity), each)
+        if first is not each:
+            joined[each.text, each.severity] = first.model_copy(update={"evidence": (*first.evidence, *each.evidence)})
+    return list(joined.values())
 
 
 SHORT: Final = 60

@@ -461,7 +461,7 @@ def target_carries_gradient(script: Script) -> Iterator[Spot]:
     The target moves towards the prediction as much as the other way round: values shrink to what is easy to agree on.
 
     ## When it is fine
-    Residual-gradient methods, which mean it.
+    Residual-gradient methods, which mean it. Those that walk over all states at once, without a draw, are left alone: nothing biases them.
 
     ## Fix
     Compute the target under torch.no_grad(), best with a target network.
@@ -488,11 +488,25 @@ def target_carries_gradient(script: Script) -> Iterator[Spot]:
             if not is_bootstrapped(script, side):
                 continue
             asked = nets.gradient(script, side)
-            if asked is not None and not words.mentions(asked.func, words.TARGET) and not script.is_without_gradient(node):
+            if asked is None or (asked.args and _is_enumerated(script, asked.args[0])):
+                continue
+            if not words.mentions(asked.func, words.TARGET) and not script.is_without_gradient(node):
                 text = f"the target `{ast.unparse(side)}` carries the gradient of `{ast.unparse(asked.func)}` (line {position(asked)[0]})"
                 fix = f"({ast.unparse(side)}).detach(), or compute it under torch.no_grad()"
                 yield Spot(node, f"{text}: it moves towards the prediction", fix)
                 break
+
+
+def _is_enumerated(script: Script, node: ast.AST) -> bool:
+    """Whether a network is asked about states that are written down one by one: no step of an environment, no draw, no batch of others."""
+    parts = [part for part, _ in flow.made_of(script, node)]
+    for part in parts:
+        if isinstance(part, ast.Name | ast.Attribute) and not flow.sources(script, part) and words.own_name(part) not in flow.MODULES:
+            return False
+        if isinstance(part, ast.Subscript) and not isinstance(part.slice, ast.Constant | ast.Slice):
+            return False
+    calls = {script.last(part) for part in parts if isinstance(part, ast.Call)}
+    return bool(calls & flow.ENUMERATES) and not calls & flow.DRAWS
 
 
 def compared(script: Script) -> Iterator[tuple[ast.expr, list[ast.expr]]]:

@@ -1,12 +1,13 @@
 """What a script prepares and then leaves out: an order that is never shuffled, weights that stay frozen, a method that nobody calls."""
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint.code.reading import flow, words
 from rlclinic.diagnosis.lint.code.reading.script import Function, Script, Spot, keyword
 
 _SHUFFLING: Final = frozenset(
@@ -167,13 +168,19 @@ def frozen_for_good(script: Script) -> Iterator[Spot]:
         for given in [*call.args[:1], keyword(call, "params")]
         if given
     ]
+    held += [ast.unparse(call) for call in script.calls("add_param_group")]
     for node, what in frozen:
-        name = what.removesuffix(".parameters()")
-        used = any(each == name or f"{name}.parameters" in each or f"*{name}" in each for each in held)
-        if name and used and what not in released and not words.TARGET(name.rpartition(".")[2]):
-            yield Spot(
-                node, f"`{name}` is frozen here and never released: its optimizer has nothing to do any more", "requires_grad = True again"
-            )
+        # One network, or several in a chain.
+        for name in re.findall(r"([\w.]+)\.parameters\(\)", what) or [what]:
+            used = any(each == name or f"{name}.parameters" in each or f"*{name}" in each for each in held)
+            kept = what in released or any(f"{name}.parameters()" in each or each == name for each in released)
+            if name and used and not kept and not words.TARGET(name.rpartition(".")[2]):
+                for where in (node, *(node.body[:1] if isinstance(node, ast.For) else ())):
+                    yield Spot(
+                        where,
+                        f"`{name}` is frozen here and never released: its optimizer has nothing to do any more",
+                        "requires_grad = True again",
+                    )
 
 
 _OPTIMIZERS: Final = ("Adam", "AdamW", "SGD", "RMSprop", "NAdam", "RAdam")
@@ -417,9 +424,63 @@ def last_observation_aliased(script: Script) -> Iterator[Spot]:
             )
 
 
+def one_row_for_all(script: Script) -> Iterator[Spot]:
+    """defaultdict(lambda: row), [[0.0] * actions] * states: every state of the table holds the very same row."""
+    text = "every state holds the very same row: what is learned about one of them is written into all"
+    for call in script.calls("defaultdict"):
+        made = call.args[0] if call.args else None
+        if isinstance(made, ast.Lambda) and isinstance(made.body, ast.Name) and _is_row(script, script.resolve(made.body)):
+            yield Spot(call, text, "a new row in the lambda")
+    for node in script.all(ast.BinOp):
+        rows = node.left if isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List) else None
+        if rows is not None and len(rows.elts) == 1 and _is_row(script, rows.elts[0]) and not isinstance(node.right, ast.List):
+            holder = script.parents.get(node)
+            written = isinstance(holder, ast.Assign) and isinstance(holder.targets[0], ast.Name | ast.Attribute)
+            name = ast.unparse(holder.targets[0]) if written and isinstance(holder, ast.Assign) else ""
+            if name and any(
+                isinstance(each.value, ast.Subscript) and ast.unparse(each.value.value) == name and isinstance(each.ctx, ast.Store)
+                for each in script.all(ast.Subscript)
+            ):
+                yield Spot(node, text, "[row() for _ in range(states)]")
+
+
+def _is_row(script: Script, node: ast.AST) -> bool:
+    """A list of numbers, or an array: what is changed where it lies."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return isinstance(node.left, ast.List) or isinstance(node.right, ast.List)
+    return isinstance(node, ast.List) or (isinstance(node, ast.Call) and script.last(node) in ("zeros", "ones", "full", "empty"))
+
+
+def share_kept_by_nobody(script: Script) -> Iterator[Spot]:
+    """epsilon = self.epsilon * 0.99 in a method that never reads it: the share that actions are drawn by stays what it was."""
+    compared = {
+        part.attr
+        for node in script.all(ast.Compare)
+        if any(
+            script.last(each) in flow.DRAWS or script.last(each) == "random_sample" for each in ast.walk(node) if isinstance(each, ast.Call)
+        )
+        for part in ast.walk(node)
+        if isinstance(part, ast.Attribute) and words.own_name(part.value) == "self"
+    }
+    for function in script.functions if compared else ():
+        read = {each.id for each in ast.walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+        for node in script.inside(function, ast.Assign):
+            target = node.targets[0]
+            if not isinstance(target, ast.Name) or target.id in read or target.id not in compared or len(node.targets) > 1:
+                continue
+            if any(isinstance(each, ast.Attribute) and each.attr == target.id for each in ast.walk(node.value)):
+                yield Spot(
+                    node,
+                    f"`{target.id}` is a name of this function alone, and nobody reads it: `self.{target.id}` stays what it was",
+                    f"self.{target.id} = …",
+                )
+
+
 MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD134": (last_observation_aliased,),
     "COD506": (overwritten_in_a_walk,),
+    "COD518": (one_row_for_all,),
+    "COD508": (share_kept_by_nobody,),
     "COD704": (judged_under_another_name,),
 }
 """What is added to which check."""

@@ -86,8 +86,10 @@ def bounded_values(script: Script) -> Iterator[Spot]:
     """
     seen = set()
     for node, future in _futures(script):
-        for call in [each for each in ast.walk(future.node) if isinstance(each, ast.Call)]:
-            layer = _last_layer(script, call) if nets.is_network_call(script, call) else ""
+        asked = [each for each in ast.walk(future.node) if isinstance(each, ast.Call) and nets.is_network_call(script, each)]
+        inner = {id(part) for call in asked for given in call.args for part in ast.walk(given)}
+        for call in (each for each in asked if id(each) not in inner):
+            layer = _last_layer(script, call)
             if layer in BOUNDED and script.dotted(call.func) not in seen:
                 seen.add(script.dotted(call.func))
                 yield Spot(node, f"`{script.dotted(call.func)}` ends in {layer}: {BOUNDED[layer]}, whatever the returns are")
@@ -318,6 +320,10 @@ def hardly_any_memory(script: Script) -> Iterator[Spot]:
         number = script.constant(size)
         if own is not None and number is not None and number < FEWEST_OF_A_MEMORY:
             continue
+        if any(
+            isinstance(call.args[0], ast.ListComp | ast.List) for call in script.calls("append") if script.owner(call) == name and call.args
+        ):
+            continue  # whole segments are kept, each of many rows
         if number is not None and 0 < number < FEWEST_KEPT and script.calls("sample", "choice", "randint") and nets.trains(script):
             yield Spot(where, f"`{name}` keeps {number:g} transitions: hardly more than the last episode")
 

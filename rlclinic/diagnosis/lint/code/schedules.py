@@ -128,7 +128,7 @@ def _class_of(script: Script, node: ast.AST) -> ast.AST | None:
     return next((each for each in script.ancestors(node) if isinstance(each, ast.ClassDef)), None)
 
 
-def _counted(script: Script) -> Iterator[tuple[ast.For, str, dict[str, float], dict[str, float]]]:
+def counted(script: Script) -> Iterator[tuple[ast.For, str, dict[str, float], dict[str, float]]]:
     """Loops that count: what is known at their first and at their last turn."""
     for loop in script.all(ast.For):
         call = loop.iter
@@ -138,10 +138,10 @@ def _counted(script: Script) -> Iterator[tuple[ast.For, str, dict[str, float], d
             or script.last(call) not in ("range", "trange")
         ):
             continue
-        if not 0 < len(call.args) < 3:
+        if not 0 < len(call.args) < 4:
             continue
-        first = value_at(script, call.args[0], {}) if len(call.args) == 2 else 0.0
-        bound = call.args[-1]
+        first = value_at(script, call.args[0], {}) if len(call.args) > 1 else 0.0
+        bound = call.args[min(1, len(call.args) - 1)]
         known: dict[str, float] = {}
         last = value_at(script, bound, {})
         if last is None:
@@ -156,7 +156,7 @@ def _counted(script: Script) -> Iterator[tuple[ast.For, str, dict[str, float], d
 
 def rate_rises(script: Script) -> Iterator[Spot]:
     """group["lr"] = rate · (iteration / iterations): from nothing to the full rate, all along."""
-    for loop, name, begin, end in _counted(script):
+    for loop, name, begin, end in counted(script):
         for node in script.inside(loop, ast.Assign):
             target = node.targets[0]
             if not isinstance(target, ast.Subscript) or words.own_name(target) != "lr":
@@ -166,17 +166,21 @@ def rate_rises(script: Script) -> Iterator[Spot]:
             if None not in made:
                 first, middle, last = (each or 0.0 for each in made)
                 if first < 0.05 * last and first < middle < 0.9 * last:
-                    yield Spot(
-                        node,
-                        f"the learning rate begins at {first:.2g} and rises to {last:.2g} until the end: it should fall",
-                        "1 - (iteration - 1) / iterations",
-                    )
+                    # frac = (iteration - 1) / iterations, a line before: the share that rises is the place, too.
+                    shares = [script.latest(each.id, node) for each in ast.walk(node.value) if isinstance(each, ast.Name)]
+                    begun = [each.statement for each in shares if each is not None and each.statement in script.inside(loop, ast.Assign)]
+                    for where in (node, *begun):
+                        yield Spot(
+                            where,
+                            f"the learning rate begins at {first:.2g} and rises to {last:.2g} until the end: it should fall",
+                            "1 - (iteration - 1) / iterations",
+                        )
 
 
 def chance_over_time(script: Script) -> Iterator[Spot]:
     """The chance to explore, at the first and at the last turn of the loop that counts: it rises, or hardly falls."""
-    for loop, name, begin, end in _counted(script):
-        for where, value in _chances(script, loop, name):
+    for loop, name, begin, end in counted(script):
+        for where, value in chances(script, loop, name):
             first, last = value_at(script, value, begin), value_at(script, value, end)
             if first is None or last is None or not 0 <= first <= 1:
                 continue
@@ -194,7 +198,7 @@ def chance_over_time(script: Script) -> Iterator[Spot]:
                 )
 
 
-def _chances(script: Script, loop: ast.For, name: str) -> Iterator[tuple[ast.AST, ast.expr]]:
+def chances(script: Script, loop: ast.For, name: str) -> Iterator[tuple[ast.AST, ast.expr]]:
     for node in script.inside(loop, ast.Assign):
         if words.EPSILON(words.own_name(node.targets[0])) and not isinstance(node.targets[0], ast.Subscript):
             yield node, node.value
@@ -206,7 +210,7 @@ def _chances(script: Script, loop: ast.For, name: str) -> Iterator[tuple[ast.AST
 
 def copied_after_the_end(script: Script) -> Iterator[Spot]:
     """if step % interval == 0: target.load_state_dict(…), with an interval beyond the last step."""
-    for loop, name, _, end in _counted(script):
+    for loop, name, _, end in counted(script):
         for node in script.inside(loop, ast.If):
             test = node.test
             if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.BinOp) or not isinstance(test.left.op, ast.Mod):

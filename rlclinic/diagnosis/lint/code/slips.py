@@ -1,4 +1,4 @@
-"""Slips that are plain in the text of a script: what each adds to the check of that fault, and two checks of their own."""
+"""Slips that are plain in the text of a script: what each adds to the check of that fault, and three checks of their own."""
 
 # ruff: noqa: E501 — a message reads best whole
 
@@ -8,11 +8,11 @@ from typing import Final
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
+from rlclinic.diagnosis.lint.code.environments.wrappers import defined, is_wrapper, own_attribute
 from rlclinic.diagnosis.lint.code.policy import CLIPS, STORES
 from rlclinic.diagnosis.lint.code.reading import words
 from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, argument, keyword, position
 from rlclinic.diagnosis.lint.code.reading.signs import operand
-from rlclinic.diagnosis.lint.code.wrappers import defined, is_wrapper, own_attribute
 
 _LAST: Final = ("final_obs", "final_observation", "terminal_observation")
 _EXPLORING: Final = frozenset({"explore", "add_noise", "noise", "training", "train", "stochastic", "noisy", "exploring", "with_noise"})
@@ -126,6 +126,57 @@ def last_observation_unused(script: Script) -> Iterator[Spot]:
         for call in script.calls(*STORES, within=scope):
             if any(isinstance(each, ast.Name) and each.id == source.id for part in call.args for each in ast.walk(part)):
                 yield Spot(call, f"`{name}` holds the last observations, and `{source.id}` is stored, which begins the next episode", name)
+
+
+@check("COD118", Severity.HIGH, ["nikanjam2022faults"])
+def made_without_its_arguments(script: Script) -> Iterator[Spot]:
+    """A class of this script is made without arguments that its __init__ needs.
+
+    ## Why it hurts
+    Python raises TypeError when the line is reached, which in a trainer may be after hours.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Give what __init__ asks for.
+
+    ## Wrong
+    ```python
+    class Agent:
+        def __init__(self, obs_size, n_actions):
+            self.sizes = obs_size, n_actions
+
+
+    agents = [Agent(config) for _ in range(4)]
+    ```
+
+    ## Right
+    ```python
+    class Agent:
+        def __init__(self, obs_size, n_actions):
+            self.sizes = obs_size, n_actions
+
+
+    agents = [Agent(config["obs_size"], config["n_actions"]) for _ in range(4)]
+    ```
+    """
+    names = [owner.name for owner in script.classes]
+    for owner in script.classes:
+        made = next((each for each in owner.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None)
+        # A metaclass or a decorator may call it otherwise; of two classes of one name nobody knows which is meant.
+        if made is None or made.decorator_list or owner.decorator_list or owner.keywords or names.count(owner.name) > 1:
+            continue
+        given = [*made.args.posonlyargs, *made.args.args][1:]
+        needed = [each.arg for each in given[: len(given) - len(made.args.defaults)]]
+        needed += [each.arg for each, default in zip(made.args.kwonlyargs, made.args.kw_defaults, strict=True) if default is None]
+        for call in script.calls(owner.name):
+            starred = any(isinstance(each, ast.Starred) for each in call.args) or any(key.arg is None for key in call.keywords)
+            if not isinstance(call.func, ast.Name) or starred or script.assigned.get((script.scope(call), owner.name)):
+                continue
+            known = {each.arg for each in given[: len(call.args)]} | {key.arg for key in call.keywords}
+            if missing := [name for name in needed if name not in known]:
+                yield Spot(call, f"{owner.name} is made without {' and '.join(missing)}")
 
 
 # ── what is added to other checks ──
@@ -540,7 +591,7 @@ def fraction_above_one(script: Script) -> Iterator[Spot]:
 
 def latest_in_place_of_any(script: Script) -> Iterator[Spot]:
     """batch = list(memory)[-batch_size:]."""
-    for node in script.all(ast.Assign):
+    for node in script.all(ast.Assign, ast.Return):
         cut = node.value
         if not isinstance(cut, ast.Subscript) or not isinstance(cut.slice, ast.Slice) or cut.slice.upper is not None:
             continue
@@ -553,7 +604,12 @@ def latest_in_place_of_any(script: Script) -> Iterator[Spot]:
         held = cut.value.args[0] if isinstance(cut.value, ast.Call) and script.last(cut.value) == "list" and cut.value.args else cut.value
         made = script.resolve(held)
         kept = script.last(made) == "deque" or words.BUFFER(words.own_name(held))
-        if counted and kept and "batch" in words.own_name(node.targets[0]).lower() and script.calls("backward", "learn", "update", "step"):
+        if isinstance(node, ast.Return):
+            function = script.scope(node)
+            drawn = isinstance(function, ast.FunctionDef) and function.name.lower() in ("sample", "draw", "get_batch", "sample_batch")
+        else:
+            drawn = "batch" in words.own_name(node.targets[0]).lower()
+        if counted and kept and drawn and script.calls("backward", "learn", "update", "step"):
             yield Spot(
                 node,
                 "the batch is the last few transitions, not a draw from all of them: they are all alike, and forgotten at once",

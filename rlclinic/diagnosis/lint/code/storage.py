@@ -135,7 +135,7 @@ def stored_observation_is_the_next_one(script: Script) -> Iterator[Spot]:
             continue
         for store in _stores_after(script, node):
             names = _names(store)
-            if {seen, action} <= names and not any(_is_seen(name) for name in names - {seen, action}):
+            if {seen, action} <= names and _holds(store, target.elts[0]) and not any(_is_seen(name) for name in names - {seen, action}):
                 text = f"`{seen}` is already the observation after `{action}` (line {position(node)[0]}): the pair that is stored never met"
                 yield Spot(store, text, f"keep the observation before the step: next_{seen}, … = env.step(…)")
     yield from _kept_beside_their_actions(script)
@@ -155,9 +155,7 @@ def _kept_beside_their_actions(script: Script) -> Iterator[Spot]:
             continue
         for name, value, where in kept:
             fresh = (
-                new in set(words.identifiers(value))
-                and position(where) > position(statement)
-                and not _is_reset_between(script, statement, where)
+                _holds(value, target.elts[0]) and position(where) > position(statement) and not _is_reset_between(script, statement, where)
             )
             if not fresh or not _is_seen(name) or _is_next(name.removesuffix("_buf")) or _begins_filled(script, name, where):
                 continue
@@ -166,6 +164,24 @@ def _kept_beside_their_actions(script: Script) -> Iterator[Spot]:
                     f"`{new}` is already the observation after the action (line {position(statement)[0]}): the pair that is kept never met"
                 )
                 yield Spot(where, text, f"keep the observation before the step in `{name}`")
+
+
+def _holds(value: ast.AST, name: ast.expr) -> bool:
+    """Whether the very name stands in an expression: `obs` is not `self.obs`."""
+    named = ast.unparse(name)
+    return any(ast.unparse(each) == named for each in _whole_names(value))
+
+
+def _whole_names(value: ast.AST) -> Iterator[ast.AST]:
+    """Names and chains of attributes, each as a whole."""
+    pending: list[ast.AST] = [value]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, ast.Name | ast.Attribute):
+            yield current
+        if isinstance(current, ast.Attribute) and isinstance(current.value, ast.Name | ast.Attribute):
+            continue
+        pending += ast.iter_child_nodes(current)
 
 
 def _kept_in(script: Script, loop: ast.AST) -> Iterator[tuple[str, ast.expr, ast.stmt]]:
@@ -504,7 +520,12 @@ def same_place(script: Script) -> Iterator[Spot]:
                         and isinstance(value.right, ast.Constant)
                         and value.right.value == 1
                     )
-                    if divided or one:
+                    # place % capacity, and nothing is added to it.
+                    stays = (
+                        isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod) and ast.unparse(value.left) == ast.unparse(index)
+                        and len(held) == 1
+                    )  # fmt: skip
+                    if divided or one or stays:
                         yield Spot(
                             value, f"`{ast.unparse(index)}` stays the same: each transition overwrites the one before", "count % capacity"
                         )

@@ -1,7 +1,9 @@
 """Values and returns: masks, discounting, target networks, replay, exploration of Q-learners."""
 
 import ast
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
@@ -250,7 +252,10 @@ def trace_not_cut(script: Script) -> Iterator[Spot]:
             held = list(factors(term))
             names = [words.own_name(each) for each in held]
             recursion = name in names and any(map(words.GAMMA, names)) and any(map(words.LAMBDA, names))
-            cut = words.mentions(term, words.MASK) or _begins_with_each_episode(script, node, name)
+            masked = any(isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not | ast.Invert) for each in held) or any(
+                isinstance(each, ast.BinOp) and isinstance(each.op, ast.Sub) and script.constant(each.left) == 1 for each in held
+            )
+            cut = masked or words.mentions(term, words.MASK) or _begins_with_each_episode(script, node, name)
             if recursion and not cut and _ends_are_known(script, node):
                 yield Spot(
                     node, "the advantage of the next episode leaks into this one: the recursion is not cut at an end", "* (1 - done)"
@@ -265,7 +270,7 @@ def _ends_are_known(script: Script, node: ast.AST) -> bool:
 def _begins_with_each_episode(script: Script, node: ast.AST, name: str) -> bool:
     """Whether a loop over the steps of one episode adds to the trace, and the loop around it sets it anew before each episode."""
     inner, *outer = script.loops(node)
-    if not outer or not isinstance(inner, ast.While) or not words.mentions(inner.test, words.MASK):
+    if not outer or not (script.calls("step", within=inner) or (isinstance(inner, ast.While) and words.mentions(inner.test, words.MASK))):
         return False
     return any(
         words.own_name(target) == name
@@ -395,11 +400,19 @@ def returns_left_reversed(script: Script) -> Iterator[Spot]:
                 if isinstance(each, ast.Slice) and isinstance(each.step, ast.UnaryOp) and position(each) > position(call)
             ]
             if not turned and not sliced and words.mentions(script.tree, words.LOG_PROB):
-                yield Spot(
-                    call,
-                    f"`{kept}` is filled from the last step to the first, and never turned round",
-                    f"{kept}.insert(0, {name}), or {kept}.reverse() after the loop",
-                )
+                handed_on = [
+                    each
+                    for each in ast.walk(scope)
+                    if isinstance(each, ast.AugAssign | ast.Call)
+                    and position(each) > (getattr(loop, "end_lineno", 0), 0)
+                    and any(words.own_name(given) == kept for given in ([each.value] if isinstance(each, ast.AugAssign) else each.args))
+                ]
+                for where in (call, *handed_on[:1]):
+                    yield Spot(
+                        where,
+                        f"`{kept}` is filled from the last step to the first, and never turned round",
+                        f"{kept}.insert(0, {name}), or {kept}.reverse() after the loop",
+                    )
 
 
 def _runs_backwards(script: Script, loop: ast.For) -> bool:
@@ -509,6 +522,9 @@ def target_network_never_updated(script: Script) -> Iterator[Spot]:
         yield Spot(node, f"`{name}` is never updated: values are learned towards those of the first network for ever")
 
 
+_UPDATES_TARGET: Final = re.compile(r"(update|sync|copy|refresh|reset|hard|soft).*target|target.*(update|sync|copy)", re.IGNORECASE)
+
+
 def _makes_a_copy(script: Script, value: ast.AST) -> bool:
     while isinstance(value, ast.Call) and script.last(value) in ("to", "eval", "requires_grad_") and isinstance(value.func, ast.Attribute):
         value = value.func.value
@@ -543,9 +559,15 @@ def _is_updated(script: Script, name: str, made: ast.AST) -> bool:
     ]
     if any(script.calls("parameters", "state_dict", "load_state_dict", within=node) for node in pairs if not _only_freezes(script, node)):
         return True
+    own = name.rpartition(".")[2]
     for call in script.all(ast.Call):
         if not _is_reached(script, call):
             continue
+        shown = any(function.name == script.last(call) for function in script.functions)
+        if not shown and script.scope(call) is not script.scope(made) and _UPDATES_TARGET.search(script.last(call)):
+            return True  # self.update_target(), of a base class
+        if name != own and script.last(call) == "load_state_dict" and script.owner(call).endswith(f".{own}") and script.owner(call) != name:
+            return True  # a callback copies: pl_module.target.load_state_dict(…)
         if script.owner(call) == name and script.last(call).startswith(("load_state", "soft", "hard", "update", "copy", "sync")):
             if script.last(call) != "load_state_dict" or script.loops(call) or script.scope(call) is not script.scope(made):
                 return True
@@ -732,6 +754,9 @@ def replay_sampled_too_early(script: Script) -> Iterator[Spot]:
             continue  # rows that were chosen before: a rollout, not a replay
         if getattr(script.scope(call), "name", "").startswith("sample"):
             continue
+        sizes = [each for given in call.args for each in ast.walk(given) if isinstance(each, ast.Call) and script.last(each) == "min"]
+        if sizes:
+            continue  # random.sample(memory, min(3, len(memory))): as many as there are
         if not _is_guarded(script, call):
             yield Spot(call, f"`{drawn}` is sampled from the first step on, when it holds almost nothing", "if step > learning_starts:")
 

@@ -1,19 +1,20 @@
 """Gradient steps: clearing, ordering, which parameters an optimizer holds, schedules, modes of the network."""
 
 import ast
+import math
 from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
+from rlclinic.diagnosis.lint.code.environments.vectors import number_of
 from rlclinic.diagnosis.lint.code.evaluation import models
 from rlclinic.diagnosis.lint.code.reading import nets, words
 from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, argument, keyword, position
 from rlclinic.diagnosis.lint.code.symbolic import formulas
-from rlclinic.diagnosis.lint.code.vectors import number_of
 
 BLOCKS = ("body", "orelse", "finalbody")
 LEAST_RATE, MOST_RATE = 1e-7, 0.05
-MOST_RATE_SB3 = 0.01
+MOST_RATE_SB3 = math.nextafter(0.01, 0.0)
 """Stable-Baselines3's policies are networks, which do not settle above this; a script of one's own may train a linear function."""
 
 
@@ -215,6 +216,7 @@ def gradients_cleared_before_step(script: Script) -> Iterator[Spot]:
     """
     for block in _blocks(script):
         last = ""
+        clearing: list[ast.Call] = []
         for statement in block:
             for call in _own_calls(script, statement):
                 name = _name(script, call)
@@ -222,8 +224,10 @@ def gradients_cleared_before_step(script: Script) -> Iterator[Spot]:
                     last = "backward"
                 elif name == "zero_grad" and last == "backward":
                     last = "cleared:" + script.owner(call)
+                    clearing = [call]
                 elif name == "step" and last in (f"cleared:{script.owner(call)}",):
-                    yield Spot(call, f"`{script.owner(call)}` steps right after its gradients were cleared: the step does nothing")
+                    for where in (call, *clearing):
+                        yield Spot(where, f"`{script.owner(call)}` steps right after its gradients were cleared: the step does nothing")
                     last = ""
                 elif name == "step" and words.OPTIMIZER(script.owner(call).rpartition(".")[2]):
                     last = ""
@@ -466,11 +470,20 @@ def optimizer_misses_parameters(script: Script) -> Iterator[Spot]:
     homes = {_home(script, call) for call in known.values()}
     for name, node in {**nets.modules(script), **_loose_parameters(script)}.items():
         elsewhere = _home(script, node) not in homes or not _same_owner(name, covered)
-        if name in covered or _is_spare(name) or elsewhere:
+        if name in covered or _is_spare(name) or elsewhere or _is_written(script, name):
             continue
         if _is_asked(script, name) and not _is_loaded_only(script, name) and not _is_part(script, name):
             yield Spot(node, f"no optimizer holds the parameters of `{name}`: it stays as it was made")
     yield from _missing_parts(script, {script.owner(call) for made in known.values() for call in script.calls("parameters", within=made)})
+
+
+def _is_written(script: Script, name: str) -> bool:
+    """Whether a function other than an optimizer writes the weights: vector_to_parameters(step, actor.parameters())."""
+    return any(
+        script.owner(parameters) == name
+        for call in script.calls("vector_to_parameters", "set_flat_params", "set_flat_params_to", "assign_params_from_flat")
+        for parameters in script.calls("parameters", within=call)
+    )
 
 
 @check("COD414", Severity.HIGH, ["nikanjam2022faults"])
@@ -551,7 +564,13 @@ def _missing_parts(script: Script, held: set[str]) -> Iterator[Spot]:
             attribute = script.dotted(each.targets[0]) if isinstance(each, ast.Assign) else ""
             made = isinstance(each, ast.Assign) and script.last(each.value) in ("Sequential", "Linear", "Parameter")
             if made and attribute.startswith("self.") and attribute.removeprefix("self.") not in parts and not _is_spare(attribute):
-                yield Spot(node, f"no optimizer holds `{name}.{attribute.removeprefix('self.')}`: it stays as it was made")
+                handed = [
+                    one
+                    for one in script.calls("Adam", "AdamW", "RMSprop", "SGD")
+                    if any(words.own_name(part) in parts for part in ast.walk(one))
+                ]
+                for where in (node, *handed[:1]):
+                    yield Spot(where, f"no optimizer holds `{name}.{attribute.removeprefix('self.')}`: it stays as it was made")
 
 
 def _is_spare(name: str) -> bool:

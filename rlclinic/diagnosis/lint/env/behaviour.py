@@ -13,6 +13,8 @@ LONG, SHORT, MANY = 2_000, 2.5, 8
 WALL, FEWEST_STEPS = 6, 10
 SLOW, VERY_SLOW = 200.0, 20.0
 HAIR = 0.03
+STEPS_AHEAD, SAVED = 100, 0.5
+"""Steps that a learner looks ahead, and the share of what they cost that a failed end may cost and still be cheap."""
 SHIFT = 5.0
 """How many standard errors two halves of the episodes must differ by."""
 
@@ -156,7 +158,7 @@ def clock_reported_as_terminated(examination: Examination) -> Iterator[Remark]:
     lengths, terminated = examination.random.get("lengths") or [], examination.random.get("terminated") or 0
     # Where an observation tells the time, what is left of the episode is known, and its end may be part of the task.
     fix, strength = (
-        ("none, if the task really takes that many steps: its observations tell the time", 0.5)
+        ("none, if the task really takes that many steps: its observations tell the time", 0.36)
         if examination.random.get("shows_clock")
         else ("", 1.0)
     )
@@ -344,6 +346,38 @@ def reward_can_be_farmed(examination: Examination) -> Iterator[Remark]:
         return
 
 
+@check("ENV419", Severity.MEDIUM, ["ng1999shaping"])
+def failing_saves_costs(examination: Examination) -> Iterator[Remark]:
+    """Every step costs, the last ones cost most, and an episode that ends early costs less than one that goes on.
+
+    ## Why it hurts
+    The cheapest thing to do is to fail at once: the return rises, episodes get shorter, and the task is never done.
+
+    ## When it is fine
+    Where the end is what is wanted, and only looks like a failure because it is paid like one.
+
+    ## Fix
+    Let a failed end cost more than all the steps that it saves, or pay for every step that goes well instead of charging for the others.
+    """
+    rewards, lengths = examination.rewards, examination.random.get("lengths") or []
+    if not {"before_end_mean", "terminal_mean"} <= set(rewards) or examination.random.get("success"):
+        return
+    usual, end = rewards["before_end_mean"], rewards["terminal_mean"]
+    # Where a goal is reached a step costs little; where something breaks it costs much.
+    if rewards["max"] > 0 or rewards["terminal_max"] >= usual - 0.1 * abs(usual):
+        return
+    known = [*map(float, lengths), *(each.length for each in examination.played if each.length is not None)]
+    short, longest = min(known), max(known)
+    saved = usual * min(longest - short, STEPS_AHEAD)
+    if longest < 2 * short or end - usual <= SAVED * saved:
+        return
+    yield Remark(
+        f"every step costs (on average {say(-usual)}), and a failed end costs {say(-end)} once: ending after {say(short)} steps instead of "
+        f"{say(longest)} saves about {say(-usual * (longest - short))}",
+        numbers={"step": usual, "end": end, "short": short, "long": longest},
+    )
+
+
 @check("ENV417", Severity.MEDIUM, ["henderson2018matters"])
 def success_means_nothing(examination: Examination) -> Iterator[Remark]:
     """Every episode reports success, whatever is done in it.
@@ -361,3 +395,22 @@ def success_means_nothing(examination: Examination) -> Iterator[Remark]:
     told = [way.get("success") for way in ways]
     if len(examination.random.get("returns") or []) >= MANY and len(told) > 1 and all(share == 1.0 for share in told):
         yield Remark(f"all episodes of random actions and of {len(told) - 1} constant ones report success")
+
+
+@check("ENV418", Severity.MEDIUM, ["towers2024gymnasium"])
+def return_told_too_early(examination: Examination) -> Iterator[Remark]:
+    """What info says of an episode's return lacks its last reward.
+
+    ## Why it hurts
+    The last step is where most tasks pay: success and failure are told as the same return, and whoever picks models by it picks at
+    random. Training counts rewards itself, so that its own columns are right.
+
+    ## When it is fine
+    Where the sum up to the step before is meant.
+
+    ## Fix
+    Add the reward of the step first, then write info.
+    """
+    for name, episodes in (examination.facts.get("late_returns") or {}).items():
+        if episodes >= MANY:
+            yield Remark(f"info[{name!r}] at the end of {episodes} episodes is the return without the last reward")

@@ -60,7 +60,12 @@ def constant_dimension(examination: Examination) -> Iterator[Remark]:
     if _looked(examination) and fixed and len(fixed) < len(examination.dimensions):
         shown = ", ".join(map(str, fixed[:8])) + (", …" if len(fixed) > 8 else "")
         share = f"{len(fixed)} of {len(examination.dimensions)} numbers"
-        yield Remark(f"observation[{shown}] never changed in {examination.random['steps']} random steps: {share}")
+        # Parts of a picture may stay dark, as long as actions show in the rest of it.
+        picture = len(examination.observation.get("shape") or []) == 3
+        moves = examination.facts.get("transitions") or {}
+        gain = moves.get("action_gain", moves.get("direct_gain", 1.0))
+        strength = 0.3 if picture and (gain > 0.1 or len(fixed) < 0.05 * len(examination.dimensions)) else 1.0
+        yield Remark(f"observation[{shown}] never changed in {examination.random['steps']} random steps: {share}", strength=strength)
 
 
 @check("ENV303", Severity.MEDIUM, ["andrychowicz2021matters"])

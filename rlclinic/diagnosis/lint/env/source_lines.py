@@ -353,6 +353,15 @@ def _mentions(*words: str) -> Callable[[ast.stmt, ast.expr], bool]:
     return lambda node, value: any(word in name for name in _names(value) for word in words)
 
 
+_NO_MINUS = (ast.Sub, ast.USub, ast.Div, ast.Compare, ast.Lambda)
+
+
+def _pays_for_a_cost(node: ast.stmt, value: ast.expr) -> bool:
+    """Whether a distance or an error is paid as it is, with no minus anywhere."""
+    costs = _mentions("distance", "dist", "error", "cost", "penalt", "deviation", "waiting", "effort")(node, value)
+    return costs and not any(isinstance(part, _NO_MINUS) for part in ast.walk(value))
+
+
 def _saves_up(node: ast.stmt, value: ast.expr) -> bool:
     """Whether a reward is paid at some steps only, out of what was put aside."""
     now_and_then = any(
@@ -364,7 +373,9 @@ def _saves_up(node: ast.stmt, value: ast.expr) -> bool:
 _ANY_REWARD: Final = _reward_lines(lambda node, value: False, "")
 _SCALED_REWARD: Final = _reward_lines(lambda node, value: _has_factor(value), "the factor in this")
 _LOOKS: Final[dict[str, Callable[[Methods], Iterator[_Found]]]] = {
-    "reward-sign": _reward_lines(lambda node, value: _is_negative(value) or _is_subtracted(node), "the sign of this"),
+    "reward-sign": _reward_lines(
+        lambda node, value: _is_negative(value) or _is_subtracted(node) or _pays_for_a_cost(node, value), "the sign of this"
+    ),
     "reward-shifted": _reward_lines(lambda node, value: _has_constant(value), "the constant in this"),
     "reward-scale-too-large": _SCALED_REWARD,
     "reward-scale-too-small": _SCALED_REWARD,

@@ -1,5 +1,6 @@
 """Transitions: observations that lag or are noise, actions that hardly count, rewards that come late, at random, or for the wrong thing."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,11 +10,21 @@ from rlclinic.diagnosis.lint.env.examination import Examination, Remark
 from rlclinic.diagnosis.registry import grade, percent, say
 
 LATE_GAIN = 0.12
+EVENT = 0.6
+"""How well observations and actions must tell which steps pay for those to be events of the task."""
 LONG_ENOUGH = 20
 JUMP = 1.5
 """How many times as far as nine tenths of the others a last step must lead to be none."""
+SELDOM = 0.15
+"""The share of single actions that count below which it may as well be chance that acts."""
+EVERYWHERE = 0.7
+"""The share of places with a choice that leads elsewhere from which on actions count."""
 STILL = 1e-6
 """A spread below this share of an observation's size is none."""
+
+
+IDLE = ("middle", "action 0", "first of each", "all 0")
+"""Constant actions that stand for doing nothing, by the kind of the action space."""
 
 
 def _facts(examination: Examination) -> Mapping[str, Any]:
@@ -93,7 +104,7 @@ def observation_lags(examination: Examination) -> Iterator[Remark]:
         return
     if first is not None and first > 3:
         # From one start, whatever is done, the same happens for some steps; unless an action of then explains it, they may not count yet.
-        strength = 1.0 if explains else 0.3
+        strength = 1.0 if explains or lag == first - 1 else 0.3
         yield Remark(
             f"whatever is done, nothing differs before step {first} of an episode", strength=strength, numbers={"steps": first - 1.0}
         )
@@ -103,6 +114,17 @@ def observation_lags(examination: Examination) -> Iterator[Remark]:
             strength=grade(gain, LATE_GAIN, 0.3),
             numbers={"steps": float(lag)},
         )
+
+
+PLAIN_WRAPPERS = frozenset({"TimeLimit", "OrderEnforcing", "PassiveEnvChecker", "RecordEpisodeStatistics", "Autoreset"})
+"""Of Gymnasium: what is seen through them is what the environment shows."""
+
+
+def _shows_its_state(examination: Examination) -> bool:
+    """Whether the same state looks the same when it is looked at twice, with nothing around it that could add noise: what is drawn anew
+    at every step is then the state, as a new customer is, and not how it is seen."""
+    inside, wrappers = examination.facts.get("inside") or {}, examination.facts.get("wrappers") or []
+    return inside.get("drawn_anew") == 0.0 and set(wrappers[:-1]) <= PLAIN_WRAPPERS
 
 
 @check("ENV403", Severity.MEDIUM, ["nikanjam2022faults"])
@@ -120,9 +142,12 @@ def observation_is_noise(examination: Examination) -> Iterator[Remark]:
     """
     facts, seeding = _facts(examination), examination.facts.get("seeding") or {}
     share = facts.get("noise") or 0.0
-    unseeded = seeding.get("observations_repeat") is False
+    # A sensor is noisy at the start of an episode, too; where that is the same again, chance is in what happens, not in what is seen.
+    unseeded = seeding.get("observations_repeat") is False and seeding.get("start_repeats") is not True
     # Where the seed fixes it and it tells what is paid, it is no noise: a new part on a belt, another question.
-    chance = 0.7 * (1.0 - grade(facts.get("reward_explained") or 0.0, 0.5, 0.8))
+    by_action = min(facts.get("reward_by_action") or 0.0, 0.99)
+    told = ((facts.get("reward_explained") or 0.0) - by_action) / (1.0 - by_action)
+    chance = 0.7 * (1.0 - grade(told, 0.3, 0.7)) * (0.4 if _shows_its_state(examination) else 1.0)
     strength = grade(share, 0.12, 0.3) * (1.0 if unseeded else chance)
     if _moves(examination) and strength > 0:
         yield Remark(
@@ -195,6 +220,9 @@ def actions_hardly_count(examination: Examination) -> Iterator[Remark]:
     if _is_overwritten(examination):
         # The jump from an end to a start is not the action's doing.
         return
+    if effects.get("rewards_differ_from") is not None and effects.get("observations_differ_from") is None:
+        # From one start on other actions are paid otherwise: they count, and what they do is not shown.
+        return
     if facts.get("lag") and (facts.get("stays") or 0) >= 1 and (facts.get("lag_gain") or 0.0) > 0.5:
         # It counts, and what it does is seen later.
         return
@@ -202,21 +230,28 @@ def actions_hardly_count(examination: Examination) -> Iterator[Remark]:
     # In a few steps, or in the first few of many, nobody comes far.
     lengths = sorted(examination.random.get("lengths") or [0])
     enough = max(LONG_ENOUGH, 0.2 * lengths[len(lengths) // 2])
-    apart = (
-        []
-        if effects.get("steps", LONG_ENOUGH) < enough
-        else sorted(gap / spread for gap, spread in zip(effects.get("apart") or [], spreads, strict=False) if min(spread, gap) > 1e-9)
+    # What is pushed for longer comes the farther, at most by the square of the time.
+    steps = effects.get("steps", LONG_ENOUGH)
+    further = 1.0 if steps >= enough else (lengths[len(lengths) // 2] / max(steps, 1)) ** 2
+    apart = sorted(
+        further * gap / spread for gap, spread in zip(effects.get("apart") or [], spreads, strict=False) if min(spread, gap) > 1e-9
     )
+    apart = apart if steps >= enough or (apart and steps >= LONG_ENOUGH and apart[(len(apart) - 1) // 2] < 0.85) else []
     # Where part of the state is hidden, what an action does may show a step later.
     hidden = bool(apart) and any(spread <= 1e-9 for spread in spreads)
     strength, text = grade(-gain, -0.1, -0.04), f"the action explains {percent(max(gain, 0.0))} of what happens next"
     if apart:
         # Episodes can be repeated: constant actions show how far an agent can move what it can move at all.
         reach = apart[(len(apart) - 1) // 2]
-        text = text if strength > 0 and not hidden else f"the most different actions move observations by {percent(reach)} of their spread"
+        few = f"the most different actions, taken again and again, end only {say(reach)} usual spreads of an observation apart"
+        text = text if strength > 0 and not hidden else few
         # Where one action already moves much, what brings it back makes the way short, not the action; unless it is very short.
         weak = 1.0 if hidden or strength > 0 or size is None else max(grade(-size, -0.06, -0.03), grade(-reach, -0.5, -0.35))
         strength = min(grade(-reach, -1.2, -0.85), weak)
+    forks, choices = effects.get("forks_differ"), effects.get("places_with_a_choice") or 0.0
+    # Where most choices do nothing and one does, everywhere, it is the choice that decides, and not chance.
+    if forks is not None and gain < 0.1 and choices < EVERYWHERE and (seldom := grade(-forks, -2 * SELDOM, -SELDOM)) > strength:
+        strength, text = seldom, f"of single actions that were changed, {percent(forks)} made any difference"
     if strength > 0:
         yield Remark(text, strength=strength, numbers={"gain": gain, "size": size or 0.0})
 
@@ -239,7 +274,9 @@ def reward_delayed(examination: Examination) -> Iterator[Remark]:
     usual = sum(lengths) / len(lengths) if lengths else 0.0
     paid, period = facts.get("paid") or 0.0, facts.get("period") or 0
     if paid and period >= 3 and paid < 0.5:
-        yield Remark(f"rewards come every {period} steps of an episode, and at its end")
+        # Something happens every so often, and is seen to: what falls is down. A date of payment shows in nothing.
+        strength = grade(-(facts.get("payday_seen") or 0.0), -EVENT, -0.5 * EVENT)
+        yield Remark(f"rewards come every {period} steps of an episode, and at its end", strength=strength)
     elif paid and lengths and usual > 5 and examination.rewards.get("at_ends", 0.0) > 0.999:
         # A goal pays where it is met; a sum that was saved up is paid at the end of the time, too.
         cut = facts.get("paid_cut")
@@ -266,7 +303,12 @@ def reward_pays_at_random(examination: Examination) -> Iterator[Remark]:
     paid = facts.get("paid") or 0.0
     lost = seeding.get("rewards_repeat") is False and seeding.get("observations_repeat") is True
     scattered = facts.get("period", 0) < 3 and examination.rewards.get("at_ends", 1.0) < 0.8
-    if 0 < paid < 0.2 and scattered and (lost or (facts.get("reward_explained", 1.0) < 0.2 and facts.get("distinct", 0.0) > 0.5 * paid)):
+    chance = (facts.get("payday_seen") or 0.0) < 0.5 * EVENT
+    if (
+        0 < paid < 0.2
+        and scattered
+        and (lost or (chance and facts.get("reward_explained", 1.0) < 0.2 and facts.get("distinct", 0.0) > 0.5 * paid))
+    ):
         yield Remark(
             f"{percent(paid)} of the random steps pay anything, and the same episode pays at other steps when it is repeated"
             if lost
@@ -293,7 +335,9 @@ def reward_is_noise(examination: Examination) -> Iterator[Remark]:
     again = 1.0 - (seeding.get("reward_noise") or 0.0)
     explained, distinct = facts.get("reward_explained", again), facts.get("distinct", 0.0)
     unseeded = seeding.get("rewards_repeat") is False and seeding.get("observations_repeat") is True
-    strength = grade(-explained, -0.5, -0.25) * grade(distinct, 0.5, 0.9) * (1.0 if unseeded else 0.7)
+    # Where numbers of the observation are dead, what they would show may be what explains the reward.
+    hidden = any(spread <= STILL * max(facts.get("extent", 0.0), STILL) for spread in facts.get("feature_spreads") or [])
+    strength = grade(-explained, -0.5, -0.25) * grade(distinct, 0.5, 0.9) * (1.0 if unseeded else 0.4 if hidden else 0.7)
     if _moves(examination) and _has_choice(examination) and facts.get("paid", 0.0) > 0.5 and strength > 0:
         other = ", and the same episode pays something else when it is repeated" if unseeded else ""
         share = f"{percent(max(1 - explained, 0.0))} of the reward's variance has nothing to do with states and actions"
@@ -318,7 +362,9 @@ def reward_sits_at_its_limit(examination: Examination) -> Iterator[Remark]:
     size = max(abs(rewards.get("min", 0.0)), abs(rewards.get("max", 0.0)))
     # Between the two limits rewards are spread out: they would have gone on beyond.
     between = rewards.get("distinct", 0.0) > 5 and share < 1
-    if 0 < size < 0.5 and ((between and share > 0.3) or (share > 0.9 and size < 0.05 and rewards.get("distinct", 0.0) > 1)):
+    # What piles up at both ends is cut at both; what is won and what is lost are seldom of one small size.
+    piles = facts.get("both_signs") and share > 0.04 and rewards.get("distinct", 0.0) > 20 and size < 0.1
+    if 0 < size < 0.5 and ((between and (share > 0.3 or piles)) or (share > 0.9 and size < 0.05 and rewards.get("distinct", 0.0) > 1)):
         yield Remark(f"{percent(share)} of the rewards are exactly {say(size)} or {say(-size)}, the others lie between")
     elif 0 < size < 0.05 and facts.get("success_pays") == size == -(facts.get("else_pays") or 0.0):
         yield Remark(f"success pays {say(size)} and failure {say(-size)}, and no step pays more than that")
@@ -338,13 +384,59 @@ def success_costs(examination: Examination) -> Iterator[Remark]:
     Turn the sign of the reward in step().
     """
     facts = _facts(examination)
+    yield from _look_at_terms(examination.facts.get("reward_terms") or {})
     won, lost = facts.get("success_pays"), facts.get("else_pays")
-    rewards = examination.rewards
-    if won is None or not rewards or (facts.get("successes") or 0) < 3:
+    rewards, searched = examination.rewards, examination.facts.get("search") or {}
+    best, worst = searched.get("best_success"), searched.get("worst_success")
+    if won is None or not rewards:
         return
     usual = rewards["mean"] if lost is None else lost
+    # Where success pays more than other steps, and going on without it more still, the reward can be farmed: another fault (ENV214).
+    if won > usual:
+        return
+    if best is not None and worst is not None and worst - best > 0.5 and searched["best"] > searched["worst"]:
+        text = f"the policy that is paid most ({say(searched['best'])}) succeeds in {best:.0%} of its episodes, "
+        yield Remark(f"{text}the one that is paid least ({say(searched['worst'])}) in {worst:.0%}", strength=0.95)
+    elif (facts.get("success_returns") or 0.0) < -0.8:
+        yield Remark("episodes that end in success return less than those that do not", strength=0.9)
+    if (facts.get("successes") or 0) < 3:
+        return
     if won < 0 and won < usual and won < rewards["mean"] - 0.5 * rewards["std"]:
         yield Remark(f"a step that ends in success pays {say(won)}, others {say(rewards['mean'])}")
+
+
+COSTS = frozenset({
+    "cost", "costs", "penalty", "penalties", "punishment", "effort", "energy", "fuel", "wear", "damage", "missed", "miss",
+    "wrong", "error", "errors", "off", "crash", "crashed", "collision", "collisions", "fall", "fallen", "fell", "failure", "fail",
+    "failed", "lost", "loss", "late", "delay", "waste", "wasted", "waiting", "wait", "overflow", "spill", "jerk", "deviation",
+})  # fmt: skip
+GAINS = frozenset({
+    "success", "goal", "bonus", "reached", "arrived", "caught", "right", "correct", "hit", "alive", "survival", "survive",
+    "healthy", "won", "win", "sold", "served", "delivered", "collected", "profit", "revenue", "income", "food", "solved",
+    "stopped", "docked", "landed",
+})  # fmt: skip
+"""Words for what should never be paid for, and for what should never cost, in names of a reward's terms."""
+
+
+def _look_at_terms(told: Mapping[str, Any]) -> Iterator[Remark]:
+    """Terms whose names say what they are for, all of them with the opposite sign."""
+    if not told.get("adds_up"):
+        # Costs that are told as sizes, and taken off, say nothing about signs.
+        return
+    right: list[str] = []
+    wrong: list[str] = []
+    for name, seen in told["terms"].items():
+        words = set(re.split(r"[^a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()))
+        sign = (not words.isdisjoint(GAINS)) - (not words.isdisjoint(COSTS))
+        low, high = sign * seen["min"], sign * seen["max"]
+        if sign and abs(seen["min"]) + abs(seen["max"]) > 0:
+            low, high = min(low, high), max(low, high)
+            (wrong if high <= 0 else right if low >= 0 else []).append(name)
+    if wrong and not right:
+        names = ", ".join(f"`{name}` from {say(told['terms'][name]['min'])} to {say(told['terms'][name]['max'])}" for name in wrong)
+        yield Remark(
+            f"terms of the reward have the opposite sign of what their names say: {names}", strength=1.0 if len(wrong) > 1 else 0.8
+        )
 
 
 @check("ENV412", Severity.LOW, ["schulman2016nuts"])
@@ -363,7 +455,7 @@ def action_costs_drown_the_task(examination: Examination) -> Iterator[Remark]:
     facts = _facts(examination)
     share = facts.get("reward_by_action", 0.0)
     by = {each.label: each for each in examination.played}
-    random, idle = by.get("random"), by.get("middle") or by.get("action 0")
+    random, idle = by.get("random"), next((by[name] for name in IDLE if name in by), None)
     if random is None or idle is None or random.mean is None or idle.mean is None or not random.length or not idle.length:
         return
     better = idle.mean / idle.length - random.mean / random.length

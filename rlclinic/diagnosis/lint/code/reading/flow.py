@@ -15,6 +15,12 @@ MOST_PARTS: Final = 400
 """Where following a value stops; ordinary targets and losses have fewer than fifty parts."""
 STEP_VALUES: Final = 5
 MODULES: Final = frozenset({"torch", "th", "np", "numpy", "F", "jnp", "nn", "math", "random"})
+ENUMERATES: Final = frozenset({"eye", "arange", "linspace", "one_hot", "identity", "meshgrid", "cartesian_prod", "product"})
+"""Calls that write all states down one by one."""
+DRAWS: Final = frozenset(
+    {"rand", "randn", "randint", "randperm", "random", "choice", "choices", "sample", "multinomial", "normal", "uniform", "step", "reset"}
+)
+"""Calls that leave it to chance, or to an environment, which states come."""
 SAME_NETWORK: Final = frozenset({"to", "cuda", "cpu", "eval", "train", "requires_grad_", "float", "double", "deepcopy", "compile"})
 SAME_FLAG: Final = frozenset(
     {"float", "to", "unsqueeze", "view", "squeeze", "astype", "flatten", "reshape", "cpu", "numpy", "int", "tensor", "as_tensor",

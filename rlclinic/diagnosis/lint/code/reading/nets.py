@@ -66,7 +66,10 @@ def _makes_network(script: Script, value: ast.AST) -> bool:
     if script.last(value) in module_classes(script) or script.called(value) in {f"torch.nn.{name}" for name in CONTAINERS}:
         return True
     function = flow.function_of(script, value)
-    return function is not None and any(script.last(each) == "Sequential" for each in flow.returned(script, function))
+    returned = [] if function is None else flow.returned(script, function)
+    # model = nn.Sequential(…); return model
+    made = [*returned, *(source.node for each in returned if isinstance(each, ast.Name) for source in flow.sources(script, each))]
+    return any(script.last(each) == "Sequential" for each in made)
 
 
 def optimizers(script: Script) -> dict[str, ast.Call]:

@@ -53,7 +53,7 @@ class Assigned:
         return None if self.value is None or isinstance(self.statement, ast.AugAssign) else _unpacked(self.value, self.index)
 
 
-def position(node: ast.AST) -> tuple[int, int]:
+def position(node: ast.AST | None) -> tuple[int, int]:
     """Line and column."""
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 

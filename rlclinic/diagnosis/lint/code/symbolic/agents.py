@@ -3,14 +3,15 @@
 # ruff: noqa: E501 — a message reads best whole
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import vectors
+from rlclinic.diagnosis.lint.code.environments import vectors
 from rlclinic.diagnosis.lint.code.reading import words
-from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
+from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, argument, keyword, position
 from rlclinic.diagnosis.lint.code.symbolic import formulas
-from rlclinic.diagnosis.lint.code.symbolic.execution import Closure, Execution, Symbol, Table, Value
+from rlclinic.diagnosis.lint.code.symbolic.execution import Closure, Execution, Record, Symbol, Table, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import called, execution
 
 ALGORITHMS: Final = frozenset({"PPO", "A2C", "DQN", "SAC", "TD3", "DDPG", "TQC", "QRDQN", "TRPO", "RecurrentPPO", "MaskablePPO"})
@@ -60,6 +61,11 @@ def evaluated(run: Execution) -> Iterator[tuple[Symbol, Value]]:
             env = each.args[place] if len(each.args) > place else each.keys.get("env") or each.keys.get("eval_env")
             if env is not None:
                 yield each, env
+    for event in run.events:
+        if event.name == "env step" and isinstance(event.value, Symbol) and len(event.value.args) > 1:
+            asked = [part for part in formulas.parts(event.value.args[1], into_networks=False) if called(part) == "predict" and part.args]
+            if asked and isinstance(asked[0].args[0], Symbol):
+                yield asked[0], event.subject
 
 
 def chain(env: Value | None) -> list[Symbol]:
@@ -96,6 +102,11 @@ def target_follows_at_once(script: Script) -> Iterator[Spot]:
             )
 
 
+def _written(script: Script, model: Symbol) -> list[ast.Call]:
+    """The call that makes an agent, in the tree that names are resolved in."""
+    return [call for call in script.calls(called(model)) if model.node is not None and position(call) == position(model.node)]
+
+
 def settings_far_outside(script: Script) -> Iterator[Spot]:
     """Settings of agents, wherever their numbers come from."""
     run = execution(script)
@@ -105,6 +116,12 @@ def settings_far_outside(script: Script) -> Iterator[Spot]:
         numbers = {name: number for name, value in model.keys.items() if (number := formulas.number(value)) is not None}
         for name, (least, greatest, why) in limits.items():
             number = numbers.get(name)
+            if name == "gamma" and number == 1.0 and any(vectors.ends_by_the_clock(script, call) for call in _written(script, model)):
+                continue  # a sum of so many rewards has a bound
+            if name == "gamma" and number == 0.0 and vectors.ends_with_each_step(script):
+                continue  # nothing comes later
+            if name == "buffer_size" and number is not None and vectors.holds_everything(script, number):
+                continue
             if number is not None and (not least <= number <= greatest or (name == "gradient_steps" and number == 0)):
                 yield _spot(given(model, name), f"{name} is {number:g}: {why}")
         if kind == "off-policy" and numbers.get("ent_coef", 0.0) > MOST_TEMPERATURE:
@@ -129,7 +146,7 @@ def settings_far_outside(script: Script) -> Iterator[Spot]:
 def rate_far_outside(script: Script) -> Iterator[Spot]:
     for model in models(execution(script)):
         rate = formulas.number(model.keys.get("learning_rate"))
-        if rate is not None and rate > MOST_RATE:
+        if rate is not None and rate >= MOST_RATE:
             yield _spot(given(model, "learning_rate"), f"a learning rate of {rate:g}: the policy jumps with every step")
 
 
@@ -165,6 +182,10 @@ def _budgets(run: Execution, model: Symbol) -> list[float]:
     return held
 
 
+_MOST_AT_FIRST: Final = {"learning_rate": 0.05, "clip_range": 1.0}
+"""The largest value that a schedule may begin with."""
+
+
 def schedule_rises(script: Script) -> Iterator[Spot]:
     """A learning rate or clip range, as a function of the share of training that remains, that is larger at the end than at the beginning."""
     run = execution(script)
@@ -172,13 +193,128 @@ def schedule_rises(script: Script) -> Iterator[Spot]:
         for name in ("learning_rate", "clip_range"):
             given = model.keys.get(name)
             if isinstance(given, Closure):
-                values = [formulas.evaluated(run.answer(given, remaining)) for remaining in (1.0, 0.5, 0.0)]
+                # Close to the end in place of there: what is divided by what remains has no value at all then.
+                values = [formulas.evaluated(run.answer(given, remaining)) for remaining in (1.0, 0.5, 0.01)]
+                if values[0] is not None and values[0] > _MOST_AT_FIRST[name]:
+                    keyword = next((each.value for each in getattr(model.node, "keywords", ()) if each.arg == name), model.node)
+                    yield _spot(
+                        keyword,
+                        f"the {name} begins at {values[0]:g}: far more than any usual one",
+                        "3e-4" if name == "learning_rate" else "0.2",
+                    )
                 if None not in values and values[0] < values[1] < values[2]:  # type: ignore[operator]
                     yield _spot(
                         given.node if isinstance(given.node, ast.Lambda) else given.node.body[-1],
                         f"the {name} rises from {values[0]:g} to {values[2]:g}: the argument is the share that remains, and falls from 1 to 0",
                         "progress_remaining * start",
                     )
+
+
+def never_evaluated(script: Script) -> Iterator[Spot]:
+    """An EvalCallback whose first evaluation lies behind the end of training."""
+    run = execution(script)
+    if any(True for _ in vectors.few_rollouts(script)):
+        return  # a budget of hardly any rollouts is said by itself
+    for model in models(run):
+        budgets = _budgets(run, model)
+        env = model.args[1] if len(model.args) > 1 else model.keys.get("env")
+        for each in run.calls if budgets else ():
+            every = formulas.number(each.keys.get("eval_freq")) if called(each) in ("EvalCallback", "MaskableEvalCallback") else None
+            if every is not None and every * _copies(env) > max(budgets):
+                keyword = next((one.value for one in getattr(each.node, "keywords", ()) if one.arg == "eval_freq"), each.node)
+                yield _spot(
+                    keyword,
+                    f"the first evaluation would be after {every * _copies(env):g} steps, and training ends after {max(budgets):g}: none is ever made",
+                    "a tenth of the budget, divided by the number of environments",
+                )
+
+
+def _copies(env: Value | None) -> float:
+    """How many environments step at once, where the script says it."""
+    return next((number for each in chain(env) if (number := formulas.number(each.keys.get("n_envs"))) is not None), 1.0)
+
+
+def synchronized_backwards(script: Script) -> Iterator[Spot]:
+    """sync_envs_normalization(eval_env, training_env): the statistics of training are replaced by those of the evaluation."""
+    for each in execution(script).calls:
+        if called(each) != "sync_envs_normalization" or len(each.args) != 2 or not isinstance(each.node, ast.Call):
+            continue
+        first, second = (words.own_name(argument) for argument in each.node.args[:2]) if len(each.node.args) == 2 else ("", "")
+        if "train" in second.lower() and "train" not in first.lower():
+            yield _spot(
+                each.node,
+                "the first one gives its statistics to the second: those of training are replaced by those of the evaluation",
+                "sync_envs_normalization(training_env, eval_env)",
+            )
+
+
+def policy_of_another_observation(script: Script) -> Iterator[Spot]:
+    """MlpPolicy for observations that are a dictionary, and MultiInputPolicy for those that are none."""
+    run = execution(script)
+    for model in models(run):
+        policy = model.args[0] if model.args else model.keys.get("policy")
+        env = model.args[1] if len(model.args) > 1 else model.keys.get("env")
+        inner = chain(env)[-1] if chain(env) else env
+        made = inner.stored[0] if isinstance(inner, Symbol) and inner.stored else env
+        if not isinstance(made, Record) or any("Wrapper" in name for name in made.kind.external()):
+            continue
+        space = made.attributes.get("observation_space")
+        is_dictionary = called(space) == "Dict" if isinstance(space, Symbol) else None
+        name = policy.data if isinstance(policy, Symbol) and policy.op == "const" else None
+        wrapped = any(each.data in ("FlattenObservation", "FilterObservation") for each in chain(env))
+        if is_dictionary is None or policy is None or not isinstance(name, str) or wrapped or len(chain(env)) > 3:
+            continue
+        if is_dictionary and name in ("MlpPolicy", "CnnPolicy"):
+            yield _spot(
+                policy.node,
+                f"{name} takes one array, and this environment shows a dictionary: making the agent raises",
+                '"MultiInputPolicy"',
+            )
+        elif space is not None and not is_dictionary and called(space) in ("Box", "Discrete") and name == "MultiInputPolicy":
+            yield _spot(policy.node, f"{name} takes a dictionary, and this environment shows one array", '"MlpPolicy"')
+
+
+_PICTURES: Final = ("ALE/", "CarRacing-", "PongNoFrameskip", "BreakoutNoFrameskip", "VizdoomBasic", "procgen")
+_VECTORS: Final = (
+    "CartPole-", "Pendulum-", "MountainCar", "Acrobot-", "LunarLander", "BipedalWalker", "HalfCheetah-", "Hopper-", "Walker2d-", "Ant-",
+    "Humanoid", "Swimmer-", "Reacher-", "Pusher-", "InvertedPendulum-", "InvertedDoublePendulum-",
+)  # fmt: skip
+_ATARI: Final = re.compile(r"NoFrameskip-v\d|Deterministic-v\d")
+
+
+def flat_policy_for_pictures(script: Script) -> Iterator[Spot]:
+    """MlpPolicy, of a task that shows pictures, and CnnPolicy, of one that shows none."""
+    run = execution(script)
+    for model in models(run):
+        policy = model.args[0] if model.args else model.keys.get("policy")
+        env = model.args[1] if len(model.args) > 1 else model.keys.get("env")
+        held = [each for each in formulas.parts(env) if each.op == "const" and isinstance(each.data, str)] if env is not None else []
+        held += [one for each in chain(env) for made in each.stored for one in _ids(made)]
+        shown = next((each.data for each in held if each.data.startswith(_PICTURES) or _ATARI.search(each.data)), None)
+        changed = any("Flatten" in str(each.data) or "-ram" in str(each.data) for each in (*chain(env), *held))
+        name = policy.data if isinstance(policy, Symbol) and policy.op == "const" else None
+        if shown and not changed and name == "MlpPolicy":
+            yield _spot(policy.node, f"{shown} shows pictures: MlpPolicy takes every pixel for a number of its own", '"CnnPolicy"')  # type: ignore[union-attr]
+        vector = next((each.data for each in held if each.data.startswith(_VECTORS)), None)
+        drawn = any(word in str(each.data) for each in chain(env) for word in ("Pixel", "Render", "Image"))
+        if vector and not drawn and name == "CnnPolicy":
+            yield _spot(policy.node, f"{vector} shows a vector of numbers: there is no picture in it to convolve", '"MlpPolicy"')  # type: ignore[union-attr]
+
+
+def _ids(made: Value) -> list[Symbol]:
+    return (
+        [each for each in formulas.parts(chain(made)[-1].args[0]) if isinstance(each.data, str)]
+        if chain(made) and chain(made)[-1].args
+        else []
+    )
+
+
+def stack_of_one(script: Script) -> Iterator[Spot]:
+    """VecFrameStack(env, n_stack=1)"""
+    for call in script.calls("VecFrameStack", "FrameStack", "FrameStackObservation"):
+        given = argument(call, 1, "n_stack") or keyword(call, "num_stack") or keyword(call, "stack_size")
+        if given is not None and script.constant(given) == 1:
+            yield _spot(given, "a stack of a single frame is that frame: nothing shows how fast anything moves", "4")
 
 
 def learning_starts_too_late(script: Script) -> Iterator[Spot]:
@@ -207,6 +343,15 @@ def evaluated_in_training_env(script: Script) -> Iterator[Spot]:
                     "the environment that was trained on is the one that the agent is judged in: wrappers and statistics of training count"
                 )
                 yield _spot(call.node, text, "a second environment", strength=0.4)
+                for model in models(run):
+                    own = model.args[1] if len(model.args) > 1 else model.keys.get("env")
+                    is_evaluation = isinstance(model.node, ast.Call) and any(
+                        words.EVALUATION(words.own_name(given))
+                        for given in [*model.node.args[1:2], *(each.value for each in model.node.keywords if each.arg == "env")]
+                    )
+                    if own is env and is_evaluation and isinstance(model.node, ast.Call):
+                        place = model.node.args[1] if len(model.node.args) > 1 else model.node
+                        yield _spot(place, "the agent is trained in the environment that it is to be judged in", "the training environment")
             for record in run.records:
                 if any(name.endswith("BaseCallback") for name in record.kind.external()) and env in record.attributes.values():
                     yield _spot(
@@ -245,13 +390,14 @@ def without_normalizer(script: Script) -> Iterator[Spot]:
     run = execution(script)
     if not any(_is_normalized(each) for each in _training(run)):
         return
-    for _, env in evaluated(run):
+    for call, env in evaluated(run):
         if chain(env) and not _is_normalized(env):
-            yield _spot(
-                chain(env)[0].node,
-                "the agent was trained on normalized observations, and this environment shows it raw ones",
-                "VecNormalize(…, training=False)",
-            )
+            for where in (*_made_at(run, env), call.node):
+                yield _spot(
+                    where,
+                    "the agent was trained on normalized observations, and this environment shows it raw ones",
+                    "VecNormalize(…, training=False)",
+                )
 
 
 def wrapped_otherwise(script: Script) -> Iterator[Spot]:
@@ -259,12 +405,18 @@ def wrapped_otherwise(script: Script) -> Iterator[Spot]:
     wanted = {name for each in _training(run) for name in _names(each)} & _SEEN
     for _, env in evaluated(run):
         missing = sorted(wanted - _names(env))
-        if chain(env) and missing:
+        for where in _made_at(run, env) if chain(env) and missing else ():
             yield _spot(
-                chain(env)[0].node,
+                where,
                 f"this environment lacks {', '.join(missing)}, which the agent was trained with",
                 "make both by one function",
             )
+
+
+def _made_at(run: Execution, env: Value) -> list[ast.AST]:
+    """Where an environment was made, and where it got its name."""
+    named = [each for each in formulas.bound_at(run, env) if not isinstance(each, ast.Return)]
+    return [each for each in (chain(env)[0].node, *named[-1:]) if each is not None]
 
 
 def normalizer_goes_on(script: Script) -> Iterator[Spot]:
@@ -306,7 +458,7 @@ def statistics_of_its_own(script: Script) -> Iterator[Spot]:
         return
     for call, env in evaluated(run):
         outer = next(iter(chain(env)), None)
-        loaded = call.args[0] if call.args and called(call) == "evaluate_policy" else None
+        loaded = call.args[0] if call.args and called(call) in ("evaluate_policy", "predict") else None
         is_loaded = isinstance(loaded, Symbol) and loaded.op == "call" and called(loaded) == "load"
         if is_loaded and outer is not None and outer.data == "VecNormalize" and id(env) not in synchronized:
             yield _spot(
@@ -316,10 +468,24 @@ def statistics_of_its_own(script: Script) -> Iterator[Spot]:
             )
 
 
+def _receiver(script: Script, call: ast.Call) -> str:
+    """What a method is asked of: the last name, or what a call that gave it is named."""
+    holder = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    return script.dotted(holder.func if isinstance(holder, ast.Call) else holder).rpartition(".")[2]
+
+
+def _is_in_use(script: Script, node: ast.AST) -> bool:
+    """Whether the class that something stands in is made somewhere."""
+    owner = next((each for each in script.ancestors(node) if isinstance(each, ast.ClassDef)), None)
+    return owner is None or bool(script.calls(owner.name))
+
+
 def statistics_never_saved(script: Script) -> Iterator[Spot]:
     run = execution(script)
     saved = any(
         called(each) == "save" and each.args and isinstance(each.args[0], Symbol) and each.args[0].op == "env" for each in run.calls
+    ) or any(
+        _receiver(script, call).endswith(("env", "get_vec_normalize_env")) and _is_in_use(script, call) for call in script.calls("save")
     )
     if saved or not any(_is_normalized(each) for each in _training(run)) or len(models(run)) == 0:
         return
@@ -352,7 +518,8 @@ def state_survives_reset(script: Script) -> Iterator[Spot]:
                 if name in _assigned(methods["__init__"]) and not name.startswith(("total", "num_", "n_episodes", "global")):
                     counts = isinstance(each.value, ast.Constant)
                     text = f"self.{name} goes on from one episode to the next: step changes it, and reset does not set it"
-                    yield _spot(each if counts else reset.body[0], text, f"self.{name} = … in reset")
+                    for where in (each, reset.body[0]) if counts else reset.body[:1]:
+                        yield _spot(where, text, f"self.{name} = … in reset")
 
 
 def _environments(script: Script) -> Iterator[tuple[ast.ClassDef, ast.FunctionDef, ast.FunctionDef]]:
@@ -420,13 +587,22 @@ def seed_not_passed_on(script: Script) -> Iterator[Spot]:
 
 
 MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
-    "COD809": (target_follows_at_once, learning_starts_too_late, settings_far_outside, schedule_rises),
+    "COD809": (
+        flat_policy_for_pictures,
+        stack_of_one,
+        target_follows_at_once,
+        learning_starts_too_late,
+        settings_far_outside,
+        schedule_rises,
+        never_evaluated,
+    ),
+    "COD812": (policy_of_another_observation,),
     "COD413": (rate_far_outside,),
     "COD704": (evaluated_in_training_env, acts_in_another_env),
     "COD701": (without_normalizer,),
     "COD705": (wrapped_otherwise,),
     "COD703": (normalizer_goes_on,),
-    "COD706": (statistics_of_its_own,),
+    "COD706": (statistics_of_its_own, synchronized_backwards),
     "COD702": (statistics_never_saved,),
     "COD111": (end_is_not_returned,),
     "COD109": (fixed_seed_in_reset,),

@@ -289,7 +289,14 @@ def discount_of_one_step(script: Script) -> Iterator[Spot]:
             continue
         rewards = [one for term in terms(target.sum) for one in term.factors if formulas.is_reward(one)]
         several = [each for one in rewards for each in formulas.origins(one) if _sums_discounted(each)]
-        numbers = [formulas.number(factor) for factor in target.future.factors]
+        # As a number, or kept with the transition: 0 at an end, and the discount elsewhere.
+        numbers = [
+            formulas.number(part)
+            for factor in target.future.factors
+            if not formulas.outputs_in(factor)
+            for part in formulas.parts(factor, into_networks=False)
+            if part.op == "const" or formulas.number(factor) is not None
+        ]
         plain = [number for number in numbers if number is not None and 0.8 < number < 1]
         powers = any(
             part.op == "Pow" or called(part) == "pow"
@@ -303,9 +310,16 @@ def discount_of_one_step(script: Script) -> Iterator[Spot]:
             and not powers
         ):
             discounts = {formulas.number(part) for each in several for part in formulas.parts(each, into_networks=False)}
-            if plain[0] in discounts:
+            kept = [
+                part.node
+                for factor in target.future.factors
+                if not formulas.outputs_in(factor)
+                for part in formulas.parts(factor, into_networks=False)
+                if part.op == "phi" or (called(part) in ("array", "tensor", "as_tensor") and part.args and isinstance(part.args[0], Items))
+            ]
+            for where in dict.fromkeys((target.sum.node, *kept[:1])) if plain[0] in discounts else ():
                 yield _spot(
-                    target.sum.node,
+                    where,
                     "the rewards of several steps are summed, and what follows them is discounted by one step only",
                     "gamma ** n",
                 )
@@ -361,7 +375,8 @@ def old_action_in_future(script: Script) -> Iterator[Spot]:
             continue
         for part in formulas.parts(update.value, into_networks=False, into_arrays=False):
             row = part.args[0] if part.op == "item" and len(part.args) > 1 else None
-            if isinstance(row, Symbol) and row.op == "out" and row.args[0] is update.table and tables.is_next(row.args[1], update.step):
+            of_table = isinstance(row, Symbol) and row.op == "out" and isinstance(row.args[0], Symbol) and row.args[0].op == "array"
+            if of_table and isinstance(row, Symbol) and tables.is_next(row.args[1], update.step):
                 if any(each in experience.latest(taken) for each in experience.latest(part.args[1])) and not tables.is_next(
                     update.state, update.step
                 ):
@@ -379,6 +394,7 @@ def one_start_in_training(script: Script) -> Iterator[Spot]:
     """Every episode of training is reset with the same seed."""
     kept = experience.kept_steps(script)
     run = execution(script)
+    kept |= {id(update.step) for update in tables.updates(script)}
     trained = {id(event.subject) for event in run.events if event.name == "env step" and id(event.value) in kept}
     last = {event.node: event for event in run.events if event.name == "env reset"}
     for event in last.values():
@@ -388,11 +404,16 @@ def one_start_in_training(script: Script) -> Iterator[Spot]:
         fixed = isinstance(seed, Symbol) and formulas.is_scalar(seed) and not (seed.op == "const" and seed.data is None)
         counted = any(formulas.is_counter(part) for guard in event.guards for part in formulas.parts(guard, into_networks=False))
         if fixed and not counted and any(isinstance(loop, ast.For | ast.While) for loop in event.loops):
-            yield _spot(
-                event.node,
-                "every episode starts from the same seed: the agent sees one start, again and again",
-                "seed only the first reset",
-            )
+            for where in (event.node, *(call for call, _ in event.calls if event.loops and _is_within(call, event.loops[-1]))):
+                yield _spot(
+                    where,
+                    "every episode starts from the same seed: the agent sees one start, again and again",
+                    "seed only the first reset",
+                )
+
+
+def _is_within(node: ast.AST, loop: ast.AST) -> bool:
+    return getattr(loop, "lineno", 0) <= getattr(node, "lineno", 0) <= (getattr(loop, "end_lineno", 0) or 0)
 
 
 def begun_by_the_next_episode(script: Script) -> Iterator[Spot]:

@@ -77,12 +77,13 @@ def one_of_two_critics(script: Script) -> Iterator[Spot]:
                 for node, value in aliases
                 if any(value is out or out in outputs_in(value) for out in asked) and isinstance(value, Symbol)
             ]
-            where = named[0] if named else formulas.written(asked[0])
-            yield _spot(
-                where,
-                "two critics are trained on this target, and only one of them takes part in it: its errors upwards are kept",
-                "torch.min(q1, q2)",
-            )
+            places = (named[0] if named else formulas.written(asked[0]), futures[0].joined, target.sum.node)
+            for place in dict.fromkeys(place for place in places if place is not None):
+                yield _spot(
+                    place,
+                    "two critics are trained on this target, and only one of them takes part in it: its errors upwards are kept",
+                    "torch.min(q1, q2)",
+                )
         elif len(held) == 2 and not chosen and (len(futures) == 2 or _is_mean(futures[0].factors)):
             where = futures[0].joined or target.sum.node
             yield _spot(where, "the mean of two critics is the target, not the smaller one: errors upwards are kept", "torch.min(q1, q2)")

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint.code.symbolic import foreign
 
 MOST_STEPS: Final = 30_000
 """Expressions that are evaluated before a script is given up; training scripts of one file need fewer than twenty thousand."""
@@ -51,7 +52,7 @@ _CONTAINERS: Final = frozenset({"ModuleList", "ModuleDict", "ParameterList"})
 class Symbol:
     """A value: what it is made of, and where."""
 
-    __slots__ = ("args", "copy_of", "data", "free", "guards", "keys", "label", "loops", "node", "op", "owner", "site", "stored")
+    __slots__ = ("args", "copy_of", "data", "free", "guards", "keys", "known", "label", "loops", "node", "op", "owner", "site", "stored")
 
     def __init__(self, op: str, args: tuple["Value", ...] = (), node: ast.AST | None = None, data: Any = None) -> None:
         self.op, self.args, self.node, self.data = op, args, node, data
@@ -73,6 +74,8 @@ class Symbol:
         """Conditions of the branches that it was made in."""
         self.loops: tuple[ast.AST, ...] = ()
         """Loops that it was made in."""
+        self.known: dict[Any, Any] | None = None
+        """What was asked of it when the run was over, and the answer."""
 
     def __repr__(self) -> str:
         held = ", ".join(map(repr, self.args))
@@ -82,12 +85,16 @@ class Symbol:
 class Items:
     """A list or a tuple."""
 
-    __slots__ = ("is_open", "items", "limit", "node")
+    __slots__ = ("chosen_by", "is_open", "items", "limit", "node", "placed")
 
     def __init__(self, items: list["Value"], node: ast.AST | None = None, is_open: bool = False) -> None:
         self.items, self.node, self.is_open = items, node, is_open
+        self.chosen_by: Value | None = None
+        """The condition under which something is in the list: [i for i, end in enumerate(ends) if not end]."""
         self.limit: Value | None = None
         """The most that a deque keeps."""
+        self.placed: list[tuple[Value, int, Value]] = []
+        """What was put in place of what stood there, where, and in which run of a loop: observations[i] = next_obs."""
 
     def __repr__(self) -> str:
         return f"[{len(self.items)} items]"
@@ -195,7 +202,11 @@ class Scope:
     returned: list[Value] = field(default_factory=list)
     reasons: list[Value | None] = field(default_factory=list)
     """For each value that is returned, the condition under which it is."""
+    exits: list[tuple[Value, list[tuple["Record", dict[str, Value]]]]] = field(default_factory=list)
+    """Conditions under which the function was left early, and what objects held by then."""
     yielded: list[Value] = field(default_factory=list)
+    yields: dict[ast.Yield, tuple[Value, Value | None]] = field(default_factory=dict)
+    """The latest value of each place that yields, and the condition under which it does."""
     outside: set[str] = field(default_factory=set)
     given: set[str] = field(default_factory=set)
     """Parameters that a call gave a value."""
@@ -203,6 +214,8 @@ class Scope:
     """Parameters that have their default, in a call of the script."""
     kind: Kind | None = None
     bound: Value | None = None
+    is_foreign: bool = False
+    """Whether its code stands in a library, and what happens in it happens where the script calls it."""
     depth: int = 0
     """How many conditions held when the function was entered."""
     loops: int = 0
@@ -256,7 +269,12 @@ class Execution:
         self._steps = 0
         self._guards: tuple[Value, ...] = ()
         self._loops: tuple[ast.AST, ...] = ()
+        self._runs: list[int] = []
+        """Loops that are being passed: when each was begun."""
         self._free = 0
+        self._called_at: ast.AST | None = None
+        """Where the script called the library's function that is being followed."""
+        self._foreign: dict[str, Value] = {}
         self._site: ast.AST | None = None
         self.copies: list[tuple[Symbol | Record, Symbol | Record]] = []
         """Networks that were copied as a whole, and from which one."""
@@ -319,7 +337,11 @@ class Execution:
 
     def _run_the_rest(self, tree: ast.Module) -> None:
         """Functions that nobody calls: entry points of a framework, or of another file."""
-        for statement in tree.body:
+        # Modules that are trained come first: callbacks and functions are handed them when they are.
+        modules = [each for each in tree.body if isinstance(each, ast.ClassDef) and any(
+            isinstance(one, ast.FunctionDef) and one.name == "training_step" for one in each.body
+        )]  # fmt: skip
+        for statement in [*modules, *(each for each in tree.body if each not in modules)]:
             if isinstance(statement, ast.FunctionDef) and statement not in self._run:
                 self._enter_alone(Closure(statement, self._module))
             elif isinstance(statement, ast.ClassDef):
@@ -352,7 +374,15 @@ class Execution:
             return False
         given = self._unknown(hook, 1)
         given[1] = modules[-1]
+        outer = self._loops
+        if hook.name.startswith(("on_train_batch", "on_train_epoch", "on_before", "on_after")):
+            # Once for each batch or epoch: in a loop, though the trainer's.
+            self._loops = (
+                *outer,
+                ast.copy_location(ast.For(target=ast.Name(id="batch"), iter=ast.Name(id="batches"), body=[], orelse=[]), hook),
+            )
         self._enter(Closure(hook, self._module, callback, kind), given, {}, hook)
+        self._loops = outer
         return True
 
     def _train_as_lightning(self, module: Record, kind: Kind) -> None:
@@ -367,7 +397,7 @@ class Execution:
 
         for hook in ("prepare_data", "setup", "on_fit_start", "on_train_start"):
             ask(hook)
-        batches = ask("train_dataloader")
+        batches = ask("train_dataloader") or module.attributes.get("given batches")
         step = kind.method("training_step")
         if step is None:
             return
@@ -420,6 +450,16 @@ class Execution:
             self._eval(node.value, scope)
         elif isinstance(node, ast.Assign):
             value = self._eval(node.value, scope)
+            if (
+                isinstance(node.value, ast.ListComp | ast.GeneratorExp)
+                and isinstance(node.targets[0], ast.Tuple)
+                and isinstance(value, Items)
+            ):
+                # q1, q2 = (make() for _ in range(2)): each name gets one of its own.
+                missing = len(node.targets[0].elts) - 1 if value.is_open and len(value.items) == 1 else 0
+                for _ in range(min(missing, MOST_ITEMS)):
+                    again = self._eval(node.value, scope)
+                    value = Items([*value.items, *(again.items if isinstance(again, Items) else ())], node, is_open=False)
             for target in node.targets:
                 self._assign(target, value, scope, node)
         elif isinstance(node, ast.AnnAssign):
@@ -430,7 +470,7 @@ class Execution:
             given = self._eval(node.value, scope)
             if isinstance(old, Items) and isinstance(node.op, ast.Add):
                 self._extend(old, given)
-            else:
+            elif not self._changed_rows(node, given, scope):
                 made = self._operation(type(node.op).__name__, (old, given), node)
                 made.data = "in place"
                 self._event("update", old, made, node)
@@ -476,6 +516,22 @@ class Execution:
             for target in node.targets:
                 if isinstance(target, ast.Subscript):
                     self._event("emptied", self._eval(target.value, scope), None, node)
+
+    def _changed_rows(self, node: ast.AugAssign, given: Value, scope: Scope) -> bool:
+        """targets[open_ended] += values: of what was computed before, the rows that a condition chose."""
+        target = node.target
+        if not isinstance(target, ast.Subscript) or not isinstance(target.value, ast.Name):
+            return False
+        holder = scope.names.get(target.value.id)
+        key = self._eval(target.slice, scope)
+        test = key.chosen_by if isinstance(key, Items) else None
+        if test is None or not isinstance(holder, Symbol) or holder.op not in ("call", "method"):
+            return False
+        if not isinstance(node.op, ast.Add | ast.Sub):
+            return False
+        chosen = self._symbol("phi", (test, given, constant(0, node)), node)
+        self._assign(target.value, self._operation(type(node.op).__name__, (holder, chosen), target), scope, node)
+        return True
 
     def _match(self, node: ast.Match, scope: Scope) -> None:
         """Cases as a chain of branches; names that a pattern binds get what they stand for where it is a tuple, else the subject."""
@@ -524,6 +580,8 @@ class Execution:
         if decided is None:
             decided = _switch(node.test, scope)
             self._note_switch(node, decided)
+        if decided is None and isinstance(test, Items) and test.chosen_by is not None and not node.orelse:
+            decided = True  # what is done to the rows of an empty list is nothing
         if decided is not None:
             taken = node.body if decided else node.orelse
             self._left = False
@@ -546,6 +604,8 @@ class Execution:
         self._block(node.body, scope)
         after_body, scope.names = scope.names, dict(before)
         changed = [(record, record.attributes) for record, old in attributes if record.attributes != old]
+        if node.body and isinstance(node.body[-1], ast.Return) and not node.orelse and scope.outer is not None:
+            scope.exits.append((test, [(record, dict(record.attributes)) for record, _ in attributes]))
         for record, old in attributes:
             if record.attributes != old:
                 record.attributes = dict(old)
@@ -575,6 +635,8 @@ class Execution:
         if isinstance(test, Symbol) and test.op == "Not" and test.args:
             inner = self._decided(test.args[0])
             return None if inner is None else not inner
+        if isinstance(test, Symbol) and test.op == "const" and test.data is None:
+            return False
         if isinstance(test, Symbol) and test.op == "Compare" and len(test.args) == 2:
             left, right = test.args
             if test.data in ("Is", "IsNot") and isinstance(right, Symbol) and right.op == "const" and right.data is None:
@@ -610,6 +672,11 @@ class Execution:
             return Items([self._join(test, a, b, node) for a, b in zip(one.items, other.items, strict=True)], node)
         if isinstance(one, Table) and isinstance(other, Table) and one.items.keys() == other.items.keys():
             return Table({key: self._join(test, one.items[key], other.items[key], node) for key in one.items}, node)
+        if isinstance(one, Record) and isinstance(other, Record) and one.kind is other.kind and _is_plain(one.kind):
+            made = Record(one.kind, one.node)
+            for name, value in one.attributes.items():
+                made.attributes[name] = self._join(test, value, other.attributes.get(name, value), node)
+            return made
         if isinstance(one, Table | Record) and isinstance(other, Table | Record) and type(one) is type(other):
             return one
         if isinstance(one, Kind | Closure | Record) and isinstance(other, Symbol) and other.op == "const":
@@ -635,6 +702,7 @@ class Execution:
 
     def _twice(self, node: ast.For | ast.While, scope: Scope, begin: Callable[[], None]) -> None:
         self._loops = (*self._loops, node)
+        self._runs.append(self._steps)
         before = dict(scope.names)
         begin()
         self._block(node.body, scope)
@@ -645,6 +713,7 @@ class Execution:
         begin()
         self._block(node.body, scope)
         self._loops = self._loops[:-1]
+        self._runs.pop()
         self._block(node.orelse, scope)
 
     def _with(self, node: ast.With, scope: Scope) -> None:
@@ -676,9 +745,9 @@ class Execution:
                 outer = scope.outer
                 while outer is not None and outer.outer is not None and target.id not in outer.names:
                     outer = outer.outer
-                (outer or scope).names[target.id] = value
-            else:
-                scope.names[target.id] = value
+                scope = outer or scope
+            self._begin_anew(scope.names.get(target.id), value, node)
+            scope.names[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
             starred = next((place for place, each in enumerate(target.elts) if isinstance(each, ast.Starred)), None)
             known = self._known_items(value, node) if starred is not None else None
@@ -705,6 +774,7 @@ class Execution:
             if isinstance(holder, Record):
                 if isinstance(value, Symbol) and value.op in ("net", "weights") and value.owner is None:
                     value.owner = holder
+                self._begin_anew(holder.attributes.get(target.attr), value, node)
                 holder.attributes[target.attr] = value
             elif isinstance(holder, Table):
                 holder.items[target.attr] = value
@@ -715,7 +785,14 @@ class Execution:
                 self._event("set", holder, value, node, target.attr)
         elif isinstance(target, ast.Subscript):
             holder, key = self._eval(target.value, scope), self._eval(target.slice, scope)
+            if isinstance(holder, Table):
+                self._note_bound(value, node)
             self._store(holder, key, value, node)
+
+    def _begin_anew(self, old: Value | None, new: Value, node: ast.AST) -> None:
+        """self.rewards = []: what was in the list before is not asked for again."""
+        if isinstance(old, Items) and isinstance(new, Items) and new.is_open and not new.items:
+            self._event("begun anew", old, None, node)
 
     def _note_bound(self, value: Value, node: ast.AST) -> None:
         if isinstance(value, Symbol | Items):
@@ -733,10 +810,15 @@ class Execution:
                 holder.items[place] = value
             else:
                 self._append(holder, value)
+                holder.placed = [*holder.placed[-MOST_ITEMS:], (key, self._runs[-1] if self._runs else 0, value)]
                 self._event("store", holder, value, node)
         elif isinstance(holder, Symbol):
             source = _array_of(holder)
-            if source is not None:
+            columns = _columns_of(source, value)
+            if columns:
+                for column, held in columns:
+                    self._store(column, key, held, node)
+            elif source is not None:
                 if len(source.stored) < MOST_ITEMS * 3:
                     # Rows that are set by a flag hold it, too.
                     source.stored.append(self._symbol("put", (value, key), node))
@@ -760,7 +842,8 @@ class Execution:
             return value.attributes.get(value.kind.fields[place]) or self._symbol("item", (value,), node, place)
         if isinstance(value, Symbol):
             if value.op == "step":
-                return self._symbol("stepped", (value,), node, (place, count))
+                # (obs, reward, terminated, truncated) of an environment of the script: five values, less the last.
+                return self._symbol("stepped", (value,), node, (place, 5 if count == 4 and returns_both_ends(value.args[0]) else count))
             if value.op == "reset":
                 return self._symbol("observed", (value,), node) if place == 0 else self._symbol("item", (value,), node, place)
             if value.op == "columns" and value.args:
@@ -778,7 +861,7 @@ class Execution:
             raise _GivenUp
 
     def _symbol(self, op: str, args: tuple[Value, ...], node: ast.AST | None, data: Any = None) -> Symbol:
-        made = Symbol(op, args, node, data)
+        made = Symbol(op, args, self._called_at or node, data)
         made.free, made.guards, made.site, made.loops = self._free > 0, self._guards, self._site, self._loops
         if op == "out" and made.site is None:
             made.site = self._asked_from(args[0])
@@ -806,7 +889,7 @@ class Execution:
         others = [each for each in args if each not in weights]
         if len(weights) == 1 and len(others) == 1:
             if op == "MatMult":
-                return self._symbol("out", (weights[0], others[0]), node)
+                return self._symbol("out", (weights[0], others[0]), node, "linear" if args[0] is weights[0] else None)
             if op == "Add" and isinstance(others[0], Symbol) and others[0].op == "out":
                 return others[0]
         counted = _counted(op, args)
@@ -840,7 +923,8 @@ class Execution:
         return None
 
     def _event(self, name: str, subject: Value, value: Value | None, node: ast.AST, data: str | None = None) -> None:
-        calls = tuple((frame[0], frame[3]) for frame in self._frames) if name in ("store", "env step") else ()
+        node = self._called_at or node
+        calls = tuple((frame[0], frame[3]) for frame in self._frames) if name in ("store", "env step", "env reset") else ()
         self.events.append(Event(name if data is None else f"{name} {data}", subject, value, node, self._guards, self._loops, calls))
 
     def _eval(self, node: ast.AST, scope: Scope) -> Value:
@@ -923,6 +1007,7 @@ class Execution:
             value = self._eval(node.value, scope)
             if isinstance(node, ast.Yield):
                 scope.yielded.append(value)
+                scope.yields[node] = (value, self._guards[-1] if len(self._guards) > scope.depth else None)
             elif isinstance(node, ast.YieldFrom):
                 scope.yielded += _iterate(value) or [self._element(value, node)]
             return value
@@ -952,6 +1037,7 @@ class Execution:
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp, scope: Scope) -> Value:
         inner = Scope(scope, kind=scope.kind, bound=scope.bound)
         made: list[tuple[Value | None, Value]] = []
+        chosen: list[Value] = []
         closed = True
 
         def walk(generators: list[ast.comprehension]) -> None:
@@ -970,15 +1056,16 @@ class Execution:
                 known = [self._element(iterated, node)]
             for item in known:
                 self._assign(first.target, item, inner, node)
-                for test in first.ifs:
-                    self._eval(test, inner)
+                chosen.extend(self._eval(test, inner) for test in first.ifs)
                 walk(generators[1:])
 
         walk(node.generators)
         if isinstance(node, ast.DictComp):
             pairs = {key.data if isinstance(key, Symbol) and key.op == "const" else "?": value for key, value in made}
             return Table(pairs, node)
-        return Items([value for _, value in made], node, is_open=not closed)
+        listed = Items([value for _, value in made], node, is_open=not closed)
+        listed.chosen_by = chosen[-1] if chosen else None
+        return listed
 
     def _stream(self, value: Value, node: ast.AST) -> Value:
         """What an object gives that is walked over."""
@@ -996,7 +1083,7 @@ class Execution:
             held = [each for each in iterated.items if not (isinstance(each, Symbol) and each.op == "const" and each.data is None)]
             kinds = {type(each) for each in held}
             if len(held) == 1 or (kinds & {Items, Record, Table} and len(kinds) == 1):
-                return held[-1]
+                return self._any_row(held, node)
             return self._symbol("element", (iterated,), node)
         if isinstance(iterated, Symbol):
             if iterated.op == "zipped":
@@ -1015,6 +1102,23 @@ class Execution:
                     return self._element(held[0], node)
         return self._symbol("element", (iterated,), node)
 
+    def _standing_at(self, holder: Items, key: Value) -> Value | None:
+        """An observation that stands at a place of a list now: not what is put there later, nor what stands beside it."""
+        if not holder.placed:
+            return None
+        known = [value for place, run, value in holder.placed if place is key or run != (self._runs[-1] if self._runs else 0)]
+        last = known[-1] if known else holder.items[0]
+        return last if isinstance(last, Symbol) and last.op in ("observed", "stepped", "phi") else None
+
+    def _any_row(self, rows: list[Value], node: ast.AST) -> Value:
+        """The latest row of a list; where rows are made in several places, what differs may be either."""
+        last = rows[-1]
+        if not isinstance(last, Items) or not isinstance(last.node, ast.Tuple):
+            return last
+        others = [row for row in rows[::-1] if isinstance(row, Items) and len(row.items) == len(last.items)]
+        other = next((row for row in others if isinstance(row.node, ast.Tuple) and _is_made_elsewhere(row, last)), None)
+        return self._join(self._symbol("either", (), node), last, other, node) if other is not None else last
+
     def _attribute(self, holder: Value, name: str, node: ast.AST) -> Value:
         if isinstance(holder, Symbol):
             if holder.op == "ext":
@@ -1023,7 +1127,12 @@ class Execution:
                 inner = [argument for argument in holder.args[-2:] if isinstance(argument, Record)]
                 if inner:
                     return self._attribute(inner[0], name, node)
-            return self._symbol("attribute", (holder,), node, name)
+            if name == "names" and holder.op == "attribute" and holder.data == "dtype":
+                columns = source.keys.get("columns") if (source := _array_of(holder.args[0])) is not None else None
+                if isinstance(columns, Table):
+                    return Items([constant(each) for each in columns.items], node)
+            known = self._of_timestep(holder, name, node)
+            return known if known is not None else self._symbol("attribute", (holder,), node, name)
         if isinstance(holder, Record):
             if name in holder.attributes:
                 return holder.attributes[name]
@@ -1037,6 +1146,8 @@ class Execution:
                 return self._symbol("module function", (holder,), node)
             return default if default is not None else self._symbol("attribute", (holder,), node, name)
         if isinstance(holder, Kind):
+            if name == "_fields" and holder.fields:
+                return Items([constant(each) for each in holder.fields], node)
             default = self._class_value(holder, name)
             if default is not None:
                 return default
@@ -1048,6 +1159,20 @@ class Execution:
         if isinstance(holder, Table) and name in holder.items:
             return holder.items[name]
         return self._symbol("attribute", (Symbol("settings", (), node) if isinstance(holder, Table) else holder,), node, name)
+
+    def _of_timestep(self, holder: Symbol, name: str, node: ast.AST) -> Value | None:
+        """A part of what dm_env's step and reset return: an object with a reward, a discount and an observation."""
+        if name not in ("reward", "discount", "observation"):
+            return None
+        if holder.op in ("phi", "carried"):
+            steps = [each for each in holder.args[-2:] if isinstance(each, Symbol) and each.op == "step"]
+            inner = steps or [each for each in holder.args[-2:] if isinstance(each, Symbol) and each.op == "reset"]
+            return self._of_timestep(inner[-1], name, node) if inner else None
+        if holder.op == "step":
+            if name == "discount":
+                return self._symbol("Sub", (constant(1.0), self._symbol("stepped", (holder,), node, (2, 5))), node)
+            return self._symbol("stepped", (holder,), node, (0 if name == "observation" else 1, 5))
+        return self._symbol("observed", (holder,), node) if holder.op == "reset" and name == "observation" else None
 
     def _class_value(self, kind: Kind, name: str) -> Value | None:
         for each in kind.lineage():
@@ -1081,7 +1206,7 @@ class Execution:
                     return Items(cut, node)
                 backwards = isinstance(key.data, ast.Slice) and isinstance(key.data.step, ast.UnaryOp)
                 return self._symbol("reversed", (holder,), node) if backwards else holder
-            return self._element(holder, node)
+            return self._standing_at(holder, key) or self._element(holder, node)
         if isinstance(holder, Table):
             if place in holder.items:
                 return holder.items[place]
@@ -1111,6 +1236,8 @@ class Execution:
             if isinstance(place, int) and place >= 0 and holder.op in ("step", "reset", "columns"):
                 return self._part(holder, place, 5 if holder.op == "step" else 2, node)
             table = _array_of(holder)
+            if table is not None and isinstance(place, str) and isinstance(table.keys.get("columns"), Table):
+                return self._column_of(holder, table, place, node)
             if table is not None and table.data in ("zeros", "ones", "full", "empty") and _is_observed(key):
                 # An entry of a table for an observation: what is known of it.
                 if isinstance(key, Items) and len(key.items) > 1:
@@ -1120,6 +1247,20 @@ class Execution:
                 return self._symbol("out", (table, key), node)
             return self._symbol("read" if table is not None else "item", (holder, key), node, place)
         return self._symbol("item", (holder, key), node, place)
+
+    def _column_of(self, holder: Value, table: Symbol, name: str, node: ast.AST) -> Value:
+        """rows[i]["obs"] of a structured array: the row of that column."""
+        columns = table.keys["columns"]
+        column = columns.items.get(name) if isinstance(columns, Table) else None
+        if column is None:
+            return self._symbol("item", (holder,), node, name)
+        keys: list[Value] = []
+        while isinstance(holder, Symbol) and holder is not table:
+            keys += holder.args[1:] if holder.op == "read" else ()
+            holder = holder.args[0]
+        for key in reversed(keys):
+            column = self._symbol("read", (column, key), node)
+        return column
 
     def _table_array(self, holder: Table, node: ast.AST) -> Symbol:
         """The values of a dictionary that makes its entries itself, as one array."""
@@ -1196,7 +1337,7 @@ class Execution:
                 return self._library(str(function.data), args, keys, node)
             if function.op == "phi":
                 for argument in function.args[1:]:
-                    if isinstance(argument, Closure | Kind | Record):
+                    if isinstance(argument, Closure | Kind | Record) or (isinstance(argument, Symbol) and argument.op == "net"):
                         return self._apply(argument, args, keys, node)
             if function.op == "call" and args and _is_tool(function) and words.NETWORK(str(function.data).rpartition(".")[2]):
                 # Made by a class of another file that is called like a network, and asked about something.
@@ -1325,15 +1466,39 @@ class Execution:
         free = any(_last_name(mark.func if isinstance(mark, ast.Call) else mark) in NO_GRAD for mark in function.decorator_list)
         self._active.append(function)
         self._free += free
-        guards, loops, so_far = self._guards, self._loops, len(self.events)
+        guards, loops, so_far, outer = self._guards, self._loops, len(self.events), self._called_at
+        scope.is_foreign = closure.scope.is_foreign
+        if scope.is_foreign and self._called_at is None:
+            self._called_at = node
         self._block(function.body, scope)
+        self._called_at = outer
+        for test, held in scope.exits:
+            # What an object held where the function was left early is one of the things that it may hold now.
+            for record, then in held:
+                for name, value in then.items():
+                    now = record.attributes.get(name)
+                    if now is not None and now is not value and isinstance(now, Symbol) and isinstance(value, Symbol):
+                        record.attributes[name] = self._join(test, value, now, function)
         self._left = False
         self._guards, self._loops = guards, loops
         self._free -= free
         self._active.pop()
         self._frames.pop()
         if scope.yielded:
-            return Items(scope.yielded[-MOST_ITEMS:], node, is_open=True)
+            made = scope.yielded[-MOST_ITEMS:]
+            rows = list(scope.yields.values())
+            if len(rows) > 1 and len({len(row.items) if isinstance(row, Items) else 0 for row, _ in rows}) == 1:
+                # What is walked over comes from any of the places that yield: a step in the middle of an episode, or its last one.
+                yielding = list(scope.yields)
+                either = rows[-1][0]
+                for number in range(len(rows) - 2, -1, -1):
+                    row, reason = rows[number]
+                    # Why the one or the other is yielded says something where one of them leaves a place empty.
+                    known = reason if _leaves_empty(row) != _leaves_empty(either) else None
+                    test = known if known is not None else self._symbol("either", (), node)
+                    either = self._join(test, row, either, yielding[number + 1])
+                made = [*made, either]
+            return Items(made, node, is_open=True)
         is_manual = any(event.name == "backward" for event in self.events[so_far:])
         if function.name == "training_step" and scope.returned and not is_manual:
             # Lightning takes the gradient of what its training step returns.
@@ -1416,6 +1581,8 @@ class Execution:
             return holder
         if name in ("save_hyperparameters", "hparams"):
             return holder
+        if name == "register_buffer" and len(args) > 1 and isinstance(holder, Record) and isinstance(args[0], Symbol):
+            holder.attributes[str(args[0].data)] = args[1]
         if name == "zero_grad":
             self._event("clear", holder, None, node)
         if name in ("manual_backward", "backward") and args:
@@ -1503,15 +1670,28 @@ class Execution:
                 settings = Table(dict(holder.keys), node)
                 return Items([settings, Items([], node)], node) if name == "parse_known_args" else settings
             return holder if name == "add_argument_group" else self._symbol("method", (holder, *args), node, name)
+        if name == "fit" and args and isinstance(args[0], Record) and args[0].kind.method("training_step") is not None:
+            loader = args[1] if len(args) > 1 else keys.get("train_dataloaders")
+            if loader is not None:
+                args[0].attributes["given batches"] = loader
         if holder.op in ("optimizer", "schedule"):
             if name in ("step", "zero_grad") and holder.op == "optimizer":
                 self._event(f"optimizer {name}", holder, None, node)
+            if name == "add_param_group" and args and holder.args:
+                group = args[0].items.get("params", args[0]) if isinstance(args[0], Table) else args[0]
+                holder.args = (Items([holder.args[0], group], node), *holder.args[1:])
             return self._symbol("method", (holder, *args), node, name)
         if name in ("setup", "prepare", "setup_module") and args and _is_tool(holder):
             return args[0] if len(args) == 1 else Items(args, node)
         if name == "step" and args and isinstance(args[0], Symbol) and args[0].op == "optimizer":
             self._event("optimizer step", args[0], None, node)
             return constant(None, node)
+        if name == "last" and not args and holder.op in ("step", "phi", "carried"):
+            steps = (
+                [holder] if holder.op == "step" else [each for each in holder.args[-2:] if isinstance(each, Symbol) and each.op == "step"]
+            )
+            if steps:
+                return self._symbol("stepped", (steps[-1],), node, (2, 4))
         if name in ("step", "reset") and holder.op not in ("net", "dist") and (name == "reset" or args):
             return self._stepped(holder, name, args, keys, node)
         if name in _SAME_OBJECT and _is_tool(holder) and not str(holder.data).startswith(_LIBRARIES):
@@ -1609,9 +1789,13 @@ class Execution:
         if path.endswith("VecNormalize.load") and len(args) > 1:
             made = self._symbol("env", (args[1], args[0]), node, "VecNormalize.load")
             return made
-        if name in _ENVIRONMENTS or (
-            name.endswith(("Env", "VecNormalize", "Wrapper", "TimeLimit", "VecFrameStack", "Monitor", "RecordEpisodeStatistics"))
-            and name[:1].isupper()
+        if (
+            name in _ENVIRONMENTS
+            or (
+                name.endswith(("Env", "VecNormalize", "Wrapper", "TimeLimit", "VecFrameStack", "Monitor", "RecordEpisodeStatistics"))
+                and name[:1].isupper()
+            )
+            or (path.startswith(_WRAPPERS) and name[:1].isupper() and _is_env(first))
         ):
             made = self._symbol("env", tuple(args), node, name)
             made.keys = keys
@@ -1625,7 +1809,16 @@ class Execution:
         if name in ARRAYS and "." in path:
             made = self._symbol("array", tuple(args), node, name)
             made.keys = keys
+            fields = _fields_of(keys.get("dtype"))
+            if fields and first is not None:
+                columns: dict[Any, Value] = {
+                    field: self._symbol("array", (Items([first, *sizes], node),), node, name) for field, sizes in fields.items()
+                }
+                made.keys = {**keys, "columns": Table(columns, node)}
             return made
+        known_class = self._of_another_package(path)
+        if known_class is not None:
+            return self._apply(known_class, args, keys, node)
         if name == "namedtuple" and (len(args) > 1 or "field_names" in keys):
             listed = args[1] if len(args) > 1 else keys["field_names"]
             names = [str(each.data) for each in listed.items if isinstance(each, Symbol)] if isinstance(listed, Items) else []
@@ -1674,6 +1867,9 @@ class Execution:
             return self._loaded_batches(first, node)
         if name == "astuple" and isinstance(first, Record) and first.kind.fields:
             return Items(_iterate(first) or [], node)
+        if path in ("fields", "dataclasses.fields") and isinstance(first, Record | Kind):
+            names = (first.kind if isinstance(first, Record) else first).fields or []
+            return Items([Table({"name": constant(each)}, node) for each in names], node)
         if name in ("asdict", "vars") and isinstance(first, Record):
             return Table(dict(first.attributes), node)
         if path.endswith(("dataclasses.replace", "copy.replace")) and isinstance(first, Record):
@@ -1754,16 +1950,34 @@ class Execution:
             return made
         if name == "backward" and first is not None:
             self._event("backward", first, first, node)
+        if name.startswith("_foreach_") and name.endswith("_") and first is not None:
+            # torch._foreach_lerp_(slow, fast, tau): each weight of the one with the other's.
+            weights = [self._element(each, node) if isinstance(each, Items) else each for each in args]
+            self._event(f"in place {name[9:]}", weights[0], self._symbol("method", tuple(weights), node, name[9:]), node)
         if name == "zero_grad":
             self._event("clear", Symbol("ext", (), node, path), None, node)
         if name.startswith("clip_grad") and first is not None:
             self._event("clip", first, None, node)
+        if name in _ERRORS and len(args) == 2 and isinstance(first, Symbol) and first.op == "Sub" and _is_nothing(args[1]):
+            # An error that was subtracted before, against zeros.
+            args = list(first.args)
         made = self._symbol("call", tuple(args), node, path)
         made.keys = keys
         self.calls.append(made)
         if name == "lfilter" and self._frames:
             self.callers[id(made)] = self._frames[-1][0]
         return made
+
+    def _of_another_package(self, path: str) -> Value | None:
+        """A library's class whose objects hold what the script gives them."""
+        if path not in self._foreign:
+            tree = foreign.source(path)
+            if tree is None:
+                return None
+            scope = Scope(is_foreign=True)
+            self._block(tree.body, scope)
+            self._foreign[path] = scope.names[path.rpartition(".")[2]]
+        return self._foreign[path]
 
     def _fill_vector(self, vector: Symbol, factories: Value | None, node: ast.AST) -> None:
         """One of the copies that a vector holds, made by the function that it is given."""
@@ -1885,6 +2099,21 @@ class Execution:
         return value
 
 
+_ERRORS: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
+
+
+def _is_made_elsewhere(row: Items, other: Items) -> bool:
+    """Whether a row is not that of the same statement: written in another place, or by another call, where nothing was left to choose."""
+    chosen, plain = ([isinstance(each, Symbol) and each.op == "phi" for each in held.items] for held in (row, other))
+    decided = [each for each, one, two in zip(other.items, chosen, plain, strict=True) if one and not two]
+    return row.node is not other.node or any(isinstance(each, Symbol) and each.op not in ("carried", "stepped") for each in decided)
+
+
+def _is_nothing(value: Value) -> bool:
+    """Zeros that nothing was written into."""
+    return isinstance(value, Symbol) and value.op == "array" and value.data in ("zeros", "zeros_like") and not value.stored
+
+
 _OF_MODULES: Final = frozenset({"parameters", "named_parameters", "state_dict", "load_state_dict"})
 
 
@@ -1925,6 +2154,13 @@ def _become_network(value: Symbol) -> None:
     made_elsewhere = value.op == "call" and str(value.data).rpartition(".")[2][:1].isupper() and not str(value.data).startswith(_LIBRARIES)
     if value.op == "parameter" or made_elsewhere:
         value.op, value.args, value.data = "net", (), str(value.data).rpartition(".")[2]
+
+
+_WRAPPERS: Final = ("gymnasium.wrappers.", "gym.wrappers.", "stable_baselines3.common.vec_env.", "stable_baselines3.common.atari_wrappers.")
+
+
+def _is_env(value: Value | None) -> bool:
+    return (isinstance(value, Symbol) and value.op == "env") or (isinstance(value, Record) and value.kind.is_environment())
 
 
 _LIBRARIES: Final = ("torch.", "numpy.", "gym.", "gymnasium.", "stable_baselines3.", "tensorflow.", "jax.", "optax.", "random.")
@@ -1982,6 +2218,19 @@ def _in_order(names: tuple[str, ...], args: list[Value], keys: dict[str, Value])
     return given
 
 
+def _leaves_empty(row: Value) -> bool:
+    """Whether None stands in one of the fields."""
+    held = row.items if isinstance(row, Items) else row.attributes.values() if isinstance(row, Record) else ()
+    return any(isinstance(each, Symbol) and each.op == "const" and each.data is None for each in held)
+
+
+def _is_plain(kind: Kind) -> bool:
+    """A tuple with names: an object without methods, that is what its fields are."""
+    if not kind.fields:
+        return False
+    return kind.node is None or not any(isinstance(each, ast.FunctionDef) for each in kind.node.body)
+
+
 def _is_tool(value: Symbol) -> bool:
     """An object of a library's class that nothing else is known of: Fabric(), Accelerator(), GradScaler()."""
     return value.op == "call" and str(value.data).rpartition(".")[2][:1].isupper()
@@ -2031,6 +2280,27 @@ def _array_of(value: Value) -> Symbol | None:
     return None
 
 
+def _fields_of(dtype: Value | None) -> dict[str, list[Value]]:
+    """Columns of a structured array, and the sizes of an entry: [("obs", "f4", 4), ("done", bool)]; none for any other type."""
+    if isinstance(dtype, Symbol) and dtype.args and str(dtype.data).endswith("dtype"):
+        dtype = dtype.args[0]
+    rows = [row.items for row in dtype.items if isinstance(row, Items) and row.items] if isinstance(dtype, Items) else []
+    fields: dict[str, list[Value]] = {}
+    for name, *rest in rows:
+        if isinstance(name, Symbol) and isinstance(name.data, str):
+            sizes = rest[1] if len(rest) > 1 else Items([])
+            fields[name.data] = list(sizes.items) if isinstance(sizes, Items) else [sizes]
+    return fields
+
+
+def _columns_of(array: Symbol | None, row: Value) -> list[tuple[Value, Value]]:
+    """The columns of a structured array, and what a row puts into each; none for any other array."""
+    columns = array.keys.get("columns") if array is not None else None
+    if not isinstance(columns, Table) or not isinstance(row, Items) or len(row.items) != len(columns.items):
+        return []
+    return list(zip(columns.items.values(), row.items, strict=True))
+
+
 def _as_weights(value: Value) -> Symbol | None:
     """Numbers that a script made itself and multiplies an input with: a linear function."""
     while (
@@ -2055,6 +2325,20 @@ def _as_weights(value: Value) -> Symbol | None:
     return None
 
 
+def returns_both_ends(env: Value) -> bool:
+    """Whether a step of an environment of the script gives four values, the last of which is no dictionary."""
+    found = env.kind.method("step") if isinstance(env, Record) else None
+    returned = [each.value for each in ast.walk(found[0]) if isinstance(each, ast.Return)] if found is not None else []
+    tuples = [each for each in returned if isinstance(each, ast.Tuple) and len(each.elts) == 4]
+    last = [each.elts[3] for each in tuples]
+    return bool(last) and not any(
+        isinstance(each, ast.Dict | ast.DictComp)
+        or (isinstance(each, ast.Call) and _last_name(each.func) == "dict")
+        or "info" in _last_name(each)
+        for each in last
+    )
+
+
 def _is_observed(key: Value) -> bool:
     """What an environment showed, as it is or made into a number: not the answer of a network, nor a counter."""
     if isinstance(key, Items):
@@ -2071,7 +2355,7 @@ def _is_observed(key: Value) -> bool:
         seen.add(id(current))
         if current.op in ("out", "index", "sampled", "array", "net") or str(current.data).rpartition(".")[2] in _DRAWING:
             return False
-        if current.op == "observed" or (current.op == "stepped" and current.data[0] == 0):
+        if current.op in ("observed", "reset") or (current.op == "stepped" and current.data[0] == 0):
             shown = True
         elif current.op not in ("env", "step", "reset"):
             pending += current.args[1:] if current.op == "phi" else current.args

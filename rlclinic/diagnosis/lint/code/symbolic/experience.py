@@ -21,7 +21,7 @@ def _spot(where: ast.AST | None, text: str, fix: str = "") -> Spot:
     return Spot(where if where is not None else ast.Pass(), text, fix)
 
 
-def _steps(script: Script) -> list[Event]:
+def env_steps(script: Script) -> list[Event]:
     return [
         event
         for event in execution(script).events
@@ -65,7 +65,7 @@ def latest(value: Value) -> list[Symbol]:
 def asked_about_later(script: Script) -> Iterator[Spot]:
     """A network is asked about an action and the observation that this action led to."""
     run = execution(script)
-    actions = {id(origin): event.value for event in _steps(script) for origin in _action(event)}
+    actions = {id(origin): event.value for event in env_steps(script) for origin in _action(event)}
     seen: set[int] = set()
     for event in formulas.backwards(run):
         for part in formulas.parts(event.value, into_arrays=False) if event.value is not None else ():
@@ -368,7 +368,7 @@ def asked_about_the_same(script: Script) -> Iterator[Spot]:
 
 def chosen_for_another_observation(script: Script) -> Iterator[Spot]:
     """A target that asks about the next observation and the action of the step before it, or the one that is best in the observation before."""
-    actions = {id(origin): event.value for event in _steps(script) for origin in _action(event)}
+    actions = {id(origin): event.value for event in env_steps(script) for origin in _action(event)}
     for target in formulas.targets(script):
         rewards = [each for term in terms(target.sum) for one in term.factors if formulas.is_reward(one) for each in latest(one)]
         steps = {id(each.args[0]) for each in rewards if each.op == "stepped"}
@@ -437,9 +437,10 @@ def _kept_as_next(script: Script, observation: Symbol, asked: list[Value]) -> as
         if event.name == "store" and event.value is not None and any(part is observation for part in shallow(event.value))
     ]
     places = [_handed_over(event, observation) for event in stores]
-    if len(stores) < 2 or len({id(place) for place in places}) == len(places):
-        return None
     holders = {id(part) for given in asked for part in formulas.parts(given, into_networks=False, into_arrays=False)}
+    if len(stores) < 2 or len({id(place) for place in places}) == len(places):
+        # An array of its own for what comes next, filled in a statement of its own.
+        return next((event.node for event in reversed(stores) if id(event.subject) in holders and not event.calls), None)
     for event in reversed(stores):
         given = [part for call, values in event.calls if call is places[-1] for value in values for part in shallow(value)]
         both = any(isinstance(part, Symbol) and part.op == "stepped" and part.data[0] == 0 and part is not observation for part in given)
@@ -480,10 +481,10 @@ def is_drawn(value: Value) -> bool:
 
 def log_prob_of_another_draw(script: Script) -> Iterator[Spot]:
     """The environment gets one draw from the policy, and the log-probability is that of another one."""
-    taken = {id(origin) for event in _steps(script) for origin in latest(event.value.args[1])}  # type: ignore[union-attr]
+    taken = {id(origin) for event in env_steps(script) for origin in latest(event.value.args[1])}  # type: ignore[union-attr]
     dists = {
         id(origin.args[0])
-        for event in _steps(script)
+        for event in env_steps(script)
         for origin in latest(event.value.args[1])  # type: ignore[union-attr]
         if called(origin) in ("sample", "rsample") and origin.args
     }
@@ -504,7 +505,7 @@ def acted(script: Script) -> set[int]:
     """Everything that takes part in an action that an environment got."""
     return script.once(
         "acted",
-        lambda: {id(part) for event in _steps(script) for part in formulas.parts(event.value.args[1], into_networks=False)},  # type: ignore[union-attr]
+        lambda: {id(part) for event in env_steps(script) for part in formulas.parts(event.value.args[1], into_networks=False)},  # type: ignore[union-attr]
     )
 
 
@@ -594,7 +595,7 @@ def greedy_policy(script: Script) -> Iterator[Spot]:
         for inner in formulas.parts(part.args[0], into_networks=False, into_arrays=False)
         if inner.op == "out"
     }
-    events = _steps(script)
+    events = env_steps(script)
     if not trained or any(_has_chance(event.value.args[1]) for event in events):  # type: ignore[union-attr]
         return
     for event in events:
@@ -614,7 +615,7 @@ def _has_chance(value: Value) -> bool:
 
 def observation_kept(script: Script) -> Iterator[Spot]:
     """In the second pass of a loop the action is still chosen for what the reset returned."""
-    for node, events in _by_place(_steps(script)).items():
+    for node, events in _by_place(env_steps(script)).items():
         event = events[-1]
         assert isinstance(event.value, Symbol)
         if len(events) < 2 or not event.loops:
@@ -675,7 +676,7 @@ def kept_steps(script: Script) -> set[int]:
 
 def choices(script: Script) -> Iterator[tuple[Event, Symbol, Value, Value, Value]]:
     """Actions that are chosen by chance: the comparison, its threshold, what is done where it holds, and where it does not."""
-    for event in _steps(script):
+    for event in env_steps(script):
         assert isinstance(event.value, Symbol)
         for part in formulas.parts(event.value.args[1], into_networks=False, into_arrays=False):
             chooses = part.op == "phi" or (called(part) == "where" and len(part.args) == 3)
@@ -770,7 +771,7 @@ def _falls(value: Value) -> bool:
 
 def worst_action(script: Script) -> Iterator[Spot]:
     """The action with the smallest value."""
-    for event in _steps(script):
+    for event in env_steps(script):
         assert isinstance(event.value, Symbol)
         for part in formulas.parts(event.value.args[1], into_networks=False, into_arrays=False):
             if called(part) == "argmin" and part.args and any(inner.op == "out" for inner in formulas.parts(part.args[0], False, False)):
@@ -844,8 +845,13 @@ def chance_over_time(script: Script) -> Iterator[Spot]:
 
 def _decided_at(script: Script, value: Value, where: ast.AST) -> list[ast.AST]:
     """Where a chance is worked out: of a function with several returns, the one that computes it, and the statement that calls it."""
-    if not isinstance(where, ast.FunctionDef) or not isinstance(value, Symbol):
+    if not isinstance(value, Symbol):
         return [where]
+    if not isinstance(where, ast.FunctionDef):
+        bounds = [
+            each.node for each in formulas.parts(value, False, False) if called(each) in ("min", "max", "clip") and each.node is not None
+        ]
+        return list({getattr(node, "lineno", 0): node for node in (where, *bounds[:2])}.values())
     computed = [each.node for each in value.args[1:] if isinstance(each, Symbol) and each.op != "const" and each.node is not None]
     return [where, *computed, *formulas.bound_at(execution(script), value)[-1:]]
 
@@ -896,10 +902,31 @@ def _changes(script: Script, test: ast.AST) -> bool:
 # ── ends ──
 
 
+ENDLESS: Final = ("Pendulum-", "HalfCheetah-", "Reacher-", "Swimmer-", "Pusher-")
+
+
+def knows_no_ends(script: Script) -> bool:
+    """Whether every environment is one whose episodes nothing but the clock ends, and what it says of ends is read nowhere."""
+    run = execution(script)
+    steps = [event.value for event in env_steps(script)]
+    made = [part for step in steps if isinstance(step, Symbol) for part in formulas.parts(step.args[0]) if part.op == "env"]
+    ids = [each.args[0].data for each in made if each.data == "make" and each.args and isinstance(each.args[0], Symbol)]
+    if not ids or not all(isinstance(each, str) and each.startswith(ENDLESS) for each in ids):
+        return False
+    flags = [
+        value
+        for names, _ in run.unpacked
+        for _, value in names
+        if isinstance(value, Symbol) and value.op == "stepped" and value.data == (2, 5)
+    ]
+    named = {name for names, _ in run.unpacked for name, value in names if any(value is each for each in flags)}
+    return not any(isinstance(each.ctx, ast.Load) and each.id in named for each in script.all(ast.Name))
+
+
 def end_is_overlooked(script: Script) -> Iterator[Spot]:
     """A loop of steps that is left, or begins anew, at one kind of end only."""
     run = execution(script)
-    for node, events in _by_place(_steps(script)).items():
+    for node, events in _by_place(env_steps(script)).items():
         event = events[-1]
         step = event.value
         assert isinstance(step, Symbol)
@@ -923,7 +950,7 @@ def end_is_overlooked(script: Script) -> Iterator[Spot]:
             if found and named is None:
                 named = reason.node if isinstance(reason, Symbol) else None
         places = [named or node, *(each for each in _renamed_flags(script, reasons) if _is_within(each, loop))]
-        for where in places if ends == {"truncated"} else ():
+        for where in places if ends == {"truncated"} and not knows_no_ends(script) else ():
             yield _spot(
                 where,
                 "the episode is left at time limits alone: after a real end the environment is stepped on, and what it returns means nothing",
@@ -958,7 +985,8 @@ def _is_long(walked: Value | None) -> bool:
     if isinstance(walked, Symbol) and walked.op == "range":
         bound = formulas.number(walked.args[1] if len(walked.args) > 1 else walked.args[0])
         return bound is not None and bound >= 5000
-    return False
+    # for t in count(): until something breaks it off
+    return called(walked) == "count" if walked is not None else False
 
 
 def _by_place(events: list[Event]) -> dict[ast.AST, list[Event]]:
@@ -1161,6 +1189,20 @@ def same_seeds(script: Script) -> Iterator[Spot]:
             calls = [part for part in ast.walk(node.value.elt) if isinstance(part, ast.Call)]
             if not counters & used and not calls:
                 yield _spot(node.value, "every environment gets the same seed: they all play the same episodes", "seed + i")
+        if isinstance(node, ast.ListComp):
+            counters = {name.id for part in node.generators for name in ast.walk(part.target) if isinstance(name, ast.Name)}
+            for call in ast.walk(node.elt):
+                own = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "reset"
+                holder = (
+                    {name.id for name in ast.walk(call.func) if isinstance(name, ast.Name)} if own and isinstance(call, ast.Call) else set()
+                )
+                seed = next((key.value for key in call.keywords if key.arg == "seed"), None) if own and isinstance(call, ast.Call) else None
+                if (
+                    seed is not None
+                    and holder & counters
+                    and not any((isinstance(one, ast.Name) and one.id in counters) or isinstance(one, ast.Call) for one in ast.walk(seed))
+                ):
+                    yield _spot(seed, "every environment gets the same seed: they all play the same episodes", "seed + i")
         repeated = node.value if isinstance(node, ast.keyword) and node.arg in ("seed", "seeds") else None
         if isinstance(repeated, ast.BinOp) and isinstance(repeated.op, ast.Mult):
             lists = [each for each in (repeated.left, repeated.right) if isinstance(each, ast.List) and len(each.elts) == 1]

@@ -132,6 +132,17 @@ def label(value: Value) -> str:
 
 def is_reward(value: Value, depth: int = 6) -> bool:
     """A reward, or a sum of discounted ones."""
+    if not isinstance(value, Symbol):
+        return _is_reward(value, depth)
+    # Sums of sums share their parts: each is asked once for each depth.
+    known = value.known = {} if value.known is None else value.known
+    if ("reward", depth) not in known:
+        known["reward", depth] = False
+        known["reward", depth] = _is_reward(value, depth)
+    return bool(known["reward", depth])
+
+
+def _is_reward(value: Value, depth: int) -> bool:
     if role(value) == "reward":
         return True
     made = [origin for origin in origins(value) if origin.op != "const"]
@@ -214,16 +225,30 @@ class Flag(NamedTuple):
 
 def flag(value: Value, depth: int = 12) -> Flag | None:
     """Which ends a value marks; None for what is no flag."""
+    if not isinstance(value, Symbol):
+        return _flag(value, depth)
+    known = value.known = {} if value.known is None else value.known
+    if ("flag", depth) not in known:
+        known["flag", depth] = _flag(value, depth)
+    held: Flag | None = known["flag", depth]
+    return held
+
+
+def _flag(value: Value, depth: int) -> Flag | None:
     if depth == 0 or not isinstance(value, Symbol):
+        if isinstance(value, Items) and value.chosen_by is not None and depth:
+            return flag(value.chosen_by, depth - 1)
         if isinstance(value, Items) and depth:
-            flags = [flag(each, depth - 1) for each in value.items[-2:]]
-            return flags[-1] if flags and all(flags) else None
+            last = [flag(each, depth - 1) for each in value.items[-2:]]
+            return last[-1] if last and all(last) else None
         return None
     if value.op == "stepped":
         place, count = value.data
         if place == 2:
             return Flag(1, frozenset({"terminated" if count == 5 else "ended"}))
         return Flag(1, frozenset({"truncated"})) if place == 3 and count == 5 else None
+    if _names_time_limit(value):
+        return Flag(1, frozenset({"truncated"}))
     if value.op in ("Not", "Invert") or called(value) in ("logical_not", "bitwise_not"):
         inner = flag(value.args[0], depth - 1)
         return Flag(-inner.sign, inner.ends) if inner else None
@@ -232,9 +257,17 @@ def flag(value: Value, depth: int = 12) -> Flag | None:
         return Flag(chosen.sign if value.data == "Is" else -chosen.sign, chosen.ends) if chosen else None
     if value.op in ("Or", "And", "BitOr", "BitAnd") or called(value) in ("logical_or", "logical_and", "maximum", "bitwise_or"):
         given = [argument for argument in value.args if number(argument) is None]
-        flags = [one for one in (flag(argument, depth - 1) for argument in given) if one]
-        agreed = _agree(flags) if flags and (len(flags) == len(given) or value.op in ("And", "Or")) else None
-        return agreed or (flags[0] if flags and len(flags) < len(given) and value.op in ("And", "Or") else None)
+        known = [one for one in (flag(argument, depth - 1) for argument in given) if one]
+        if value.op == "And" and len(known) == 2 and len(given) == 2 and {"truncated"} in [set(one.ends) for one in known]:
+            # done and not info.get("TimeLimit.truncated"): the real ends; with it, the others.
+            limit, other = sorted(known, key=lambda one: one.ends != frozenset({"truncated"}))
+            if other.ends == frozenset({"ended"}) and other.sign > 0:
+                return Flag(1, frozenset({"truncated" if limit.sign > 0 else "terminated"}))
+            if other.ends == frozenset({"terminated"}) and other.sign < 0 and limit.sign > 0:
+                # truncated and not terminated: at every end but the real ones.
+                return Flag(-1, frozenset({"terminated"}))
+        agreed = _agree(known) if known and (len(known) == len(given) or value.op in ("And", "Or")) else None
+        return agreed or (known[0] if known and len(known) < len(given) and value.op in ("And", "Or") else None)
     if value.op in ("Add", "Sub", "Mult", "Div", "USub", "UAdd", "Compare", "phi") or called(value) in _ARITHMETIC:
         switched = _switched(value, depth)
         if switched is not None and switched.ends and (switched.low == 0) != (switched.high == 0):
@@ -242,19 +275,38 @@ def flag(value: Value, depth: int = 12) -> Flag | None:
         if value.op != "phi":
             return None
         flags = [flag(each, depth - 1) for each in value.args[1:] if number(each) is None]
-        return _agree(flags) if flags and all(flags) else None
+        agreed = _agree(flags) if flags and all(flags) else None
+        if agreed is not None and agreed.sign > 0 and any(number(each) == 1 for each in value.args[1:]) and _is_clock(value.args[0]):
+            # True if length == limit else terminated
+            return Flag(1, agreed.ends | {"truncated"})
+        return agreed
     inner_values = _through(value)
     if inner_values is not None:
         flags = [
             flag(each, depth - 1)
             for each in inner_values[-2:]
-            if not ((isinstance(each, Symbol) and each.op == "const") or _is_empty(each))
+            if not ((isinstance(each, Symbol) and each.op == "const") or _is_empty(each) or _is_kept_number(each))
         ]
         if flags and all(flags):
             return flags[-1]
         mixed = bool(value.label) and len({_role(each) for each in origins(value)}) > 2
         return _flag_of_name(value.label) if mixed else None
     return _flag_of_name(_unknown_name(value))
+
+
+def _is_clock(test: Value) -> bool:
+    """A count of steps compared with what a name calls a limit, or a number."""
+    if not isinstance(test, Symbol) or test.op != "Compare" or len(test.args) != 2 or test.data not in ("Eq", "GtE", "Gt"):
+        return False
+    return is_counter(test.args[0]) if isinstance(test.args[0], Symbol) else False
+
+
+def _names_time_limit(value: Symbol) -> bool:
+    """info["TimeLimit.truncated"], info.get("TimeLimit.truncated", False)"""
+    if called(value) == "get" and len(value.args) > 1:
+        asked = value.args[1]
+        return isinstance(asked, Symbol) and asked.data == "TimeLimit.truncated"
+    return value.op == "item" and value.data == "TimeLimit.truncated"
 
 
 def _flag_of_name(name: str) -> Flag | None:
@@ -338,6 +390,10 @@ def _none_by_flag(value: Value, depth: int) -> Flag | None:
         decided = flag(value.args[0], depth - 1)
         if decided is not None and _is_none(value.args[1]) != _is_none(value.args[2]):
             return decided if _is_none(value.args[1]) else Flag(-decided.sign, decided.ends)
+        if not any(_is_none(each) for each in value.args[1:]):
+            # One of several places that it may come from.
+            found = [one for each in value.args[1:] if (one := _none_by_flag(each, depth - 1)) is not None]
+            return found[0] if found and all(one == found[0] for one in found) else None
     return None
 
 
@@ -402,6 +458,11 @@ def depends_on_flag(value: Value) -> bool:
         else:
             pending += [*current.args, *current.keys.values(), *current.stored]
     return False
+
+
+def _is_kept_number(value: Value) -> bool:
+    """A number that was put into an array where the flag was known already: a discount of a step in the middle of an episode."""
+    return isinstance(value, Symbol) and value.op == "put" and is_scalar(value.args[0]) and not _unknown_name(value.args[0])  # type: ignore[arg-type]
 
 
 def _is_empty(value: Value) -> bool:
@@ -614,7 +675,8 @@ def terms(
             isinstance(each, Symbol) and each.op == "USub" for each in held if number(each) is None
         )
         held = [each.args[0] if isinstance(each, Symbol) and each.op == "USub" and number(each) is None else each for each in held]
-        signed, flipped = (-sign, where) if negative % 2 else (sign, flipped)
+        turned = next((written(each) for each in factors(value) if isinstance(each, Symbol) and each.op == "USub"), None)
+        signed, flipped = (-sign, turned or where) if negative % 2 else (sign, flipped)
         sums = [each for each in held if isinstance(each, Symbol) and _bare(each).op in ("Add", "Sub") and not is_scalar(each)]
         scalars = [each for each in held if is_scalar(each)]
         if len(sums) == 1 and len(scalars) == len(held) - 1 and flag(sums[0]) is None:
@@ -655,8 +717,14 @@ def is_scalar(value: Value, depth: int = 5) -> bool:
     if depth and (value.op in ("Mult", "Pow") or called(value) == "pow") and len(value.args) == 2:
         return all(is_scalar(each, depth - 1) or (isinstance(each, Symbol) and each.op in ("index", "carried")
                    and all(is_scalar(one, depth - 2) for one in each.args if depth > 2)) for each in value.args)  # fmt: skip
-    if number(value) is not None or value.op in ("ext", "settings", "const", "parameter"):
+    if number(value) is not None or value.op in ("ext", "settings", "const", "parameter") or called(value) == "len":
         return True
+    if value.op == "phi" and depth:
+        # A setting that has another value in a quick run.
+        chosen = all(is_scalar(each, depth - 1) and not _is_none(each) for each in value.args[1:])
+        return chosen and all(
+            part.op in ("Compare", "ext", "const", "Not", "settings", "And", "Or") or called(part) == "len" for part in parts(value.args[0])
+        )
     return value.op == "attribute" and not any(part.op in ("out", "array", "stepped", "dist", "step") for part in parts(value))
 
 
@@ -879,6 +947,11 @@ def _fresh_parts(value: Value, seen: set[int]) -> Iterator[Symbol]:
 
 def state_of(value: Value) -> Symbol | Record | None:
     """The network whose weights a value holds: net.state_dict(), net.parameters() and their elements."""
+    if isinstance(value, Symbol) and value.op == "item" and value.args:
+        # slow.state_dict()[key] is a weight of slow, wherever the key was read.
+        found = state_of(value.args[0])
+        if found is not None:
+            return found
     for part in parts(value):
         if part.op == "method" and part.data in ("state_dict", "parameters", "named_parameters", "buffers") and part.args:
             return root(part.args[0])
@@ -926,7 +999,12 @@ def _targets(run: Execution) -> Iterator[Target]:
             continue
         for term in held:
             is_future = any(outputs_in(one) or _is_support(one) for one in term.factors if not is_scalar(one) or _is_support(one))
-            is_product = len(term.factors) > 1 or chosen_by_flag(term.factors[0]) is not None or _is_best_of_next(run, term.factors[0])
+            is_product = (
+                len(term.factors) > 1
+                or chosen_by_flag(term.factors[0]) is not None
+                or id(each) in chosen
+                or _is_best_of_next(run, term.factors[0])
+            )
             if term.sign > 0 and is_product and is_future and not any(is_reward(one) for one in term.factors):
                 yield Target(each, term, chosen.get(id(each)))
 
@@ -942,7 +1020,9 @@ def _is_support(value: Value) -> bool:
 
 
 def _is_best_of_next(run: Execution, value: Value) -> bool:
-    """The best value of the next observation, with neither a discount nor a mask."""
+    """The best value of the next observation, with neither a discount nor a mask; also where zeros are filled with it."""
+    if isinstance(value, Symbol) and value.op == "array":
+        return any(isinstance(put, Symbol) and put.op == "put" and _is_best_of_next(run, put.args[0]) for put in value.stored[-2:])
     if not any(called(part) in ("max", "amax") for part in parts(value, into_networks=False, into_arrays=False)):
         return False
     slow = {id(copy.network) for copy in copies(run)}
@@ -952,8 +1032,14 @@ def _is_best_of_next(run: Execution, value: Value) -> bool:
 
 
 def _bare_sum(value: Value) -> Value:
-    while isinstance(value, Symbol) and called(value) in PASSING and value.args:
-        value = value.args[0]
+    while isinstance(value, Symbol) and value.args:
+        if called(value) in PASSING:
+            value = value.args[0]
+        elif value.op == "Mult" and any(is_scalar(each) for each in value.args):
+            # gamma * (reward + value)
+            value = next((each for each in value.args if not is_scalar(each)), value.args[0])
+        else:
+            break
     return value
 
 

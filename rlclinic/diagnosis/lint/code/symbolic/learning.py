@@ -139,10 +139,15 @@ def summed_over_the_batch(script: Script) -> Iterator[Spot]:
     """A log-probability summed over everything, in the ratio of a minibatch."""
     for _, ratio in clipped_ratios(script):
         for part in formulas.parts(ratio, into_networks=False, into_arrays=False):
-            bare = called(part) == "sum" and part.op == "method" and len(part.args) == 1 and not part.keys
-            if bare and called(part.args[0]) == "log_prob":
+            summed = called(part) == "sum" and part.args and called(part.args[0]) == "log_prob"
+            along = part.args[1] if len(part.args) > 1 else part.keys.get("dim", part.keys.get("axis"))
+            if summed and (along is None or formulas.number(along) == 0):
                 yield _spot(
-                    part.node, "the log-probabilities of the whole batch are summed to one number: every ratio is the same", ".sum(-1)"
+                    part.node,
+                    "the log-probabilities of the whole batch are summed to one number: every ratio is the same"
+                    if along is None
+                    else "the log-probabilities are summed over the rows of the batch, not over the dimensions of an action",
+                    ".sum(-1)",
                 )
 
 
@@ -284,7 +289,7 @@ def gradients_never_cleared(script: Script) -> Iterator[Spot]:
 
 
 def _by_backward(script: Script) -> bool:
-    return any(isinstance(node.func, ast.Attribute) and node.func.attr == "backward" for node in script.all(ast.Call))
+    return any(isinstance(node.func, ast.Attribute) and node.func.attr in ("backward", "manual_backward") for node in script.all(ast.Call))
 
 
 def optimizer_never_steps(script: Script) -> Iterator[Spot]:
@@ -561,6 +566,9 @@ def _answer(value: Value) -> Symbol | None:
 
 # ── steps that a script makes by itself ──
 
+WRITING: Final = frozenset({"vector_to_parameters", "set_flat_params", "set_flat_params_to", "assign_params_from_flat"})
+"""Functions that write a vector into a network's weights."""
+
 
 def moves_up_the_loss(script: Script) -> Iterator[Spot]:
     """Weights that move with the gradient of a squared error, or away from what a table's entry should become."""
@@ -575,6 +583,8 @@ def moves_up_the_loss(script: Script) -> Iterator[Spot]:
         made = event.value
         if event.name != "update" or not isinstance(made, Symbol) or made.op not in ("Add", "Sub") or len(made.args) != 2:
             continue
+        if script.words & WRITING:
+            continue  # weights are set as one vector: sums of gradients are directions, not weights
         step = made.args[1]
         direction = 1 if made.op == "Add" else -1
         for term in terms(step):

@@ -3,6 +3,7 @@
 # ruff: noqa: E501, SIM102 — a message reads best whole
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -267,6 +268,8 @@ LINES_AFTER: Final = 12
 """Lines after an early return that are looked at as the other branch."""
 MOST_EVALUATED: Final = 0.1
 """Random actions in an evaluation: Atari's protocol has 0.05 of them, and older ones up to 0.1."""
+MOST_ELSEWHERE: Final = 0.05
+"""The same where nothing is fixed that chance would have to break up."""
 _NOISY: Final = frozenset(
     {"normal", "randn", "randn_like", "standard_normal", "rsample", "uniform", "rand", "random", "noise", "multivariate_normal", "normal_"}
 )
@@ -378,15 +381,32 @@ def _chance_of_evaluation(script: Script, trained_in: set[int]) -> Iterator[Spot
             or (each.name == "update" and not (isinstance(each.subject, Symbol) and each.subject.op in ("const", "carried", "Add")))
         )
     }
-    for event, test, _, holds, fails in experience.choices(script):
+    most = MOST_EVALUATED if re.search(r"atari|NoFrameskip|\bALE/|ale_py", script.source.text, re.IGNORECASE) else MOST_ELSEWHERE
+    for event, test, whole, holds, fails in experience.choices(script):
         threshold = experience.threshold(test)
-        if threshold is None or id(event.subject) in trained_in or busy & set(event.loops[-1:]):
+        if threshold is None or id(event.subject) in trained_in:
             continue
         share = formulas.number(threshold[0])
         explores = holds if threshold[1] else fails
-        if share is not None and share > MOST_EVALUATED and experience.is_random_action(explores):
+        if trained_in and (share is None or share > most) and _left_on(whole) and experience.is_random_action(explores):
+            chosen = event.value.args[1] if isinstance(event.value, Symbol) else event.subject
+            for where in (event.node, *experience.chosen_at(script, event), *formulas.bound_at(run, chosen)[-1:]):
+                yield _spot(where, "an evaluation acts by chance, too, though its call could have asked for the best action", "greedy=True")
+        if share is not None and share > most and not busy & set(event.loops[-1:]) and experience.is_random_action(explores):
             for where in (event.node, *experience.chosen_at(script, event)):
                 yield _spot(where, f"{share:.0%} of an evaluation's actions are random: it measures the chance, too", "epsilon = 0")
+
+
+def _left_on(test: Value) -> bool:
+    """not greedy and random() < epsilon, where nobody asked for greedy: the switch is there, and was not used."""
+    if not isinstance(test, Symbol) or test.op != "And":
+        return False
+    for each in test.args:
+        turned = isinstance(each, Symbol) and each.op == "Not"
+        asked = each.args[0] if turned and isinstance(each, Symbol) else each
+        if isinstance(asked, Symbol) and asked.op == "const" and isinstance(asked.data, bool) and asked.data != turned:
+            return True
+    return False
 
 
 def log_prob_not_summed(script: Script) -> Iterator[Spot]:

@@ -101,6 +101,12 @@ def discount_missing(script: Script) -> Iterator[Spot]:
             )
 
 
+def _is_stored(target: formulas.Target) -> bool:
+    """A discount that was worked out when the transition was stored: 0 at an end, else a power of it."""
+    made = [origin for factor in target.future.factors if not formulas.outputs_in(factor) for origin in formulas.origins(factor)]
+    return any(each.op == "Pow" or 0.5 < (formulas.number(each) or 0.0) < 1 for each in made)
+
+
 def future_not_discounted(script: Script) -> Iterator[Spot]:
     """reward + next value, in a script that has a discount."""
     if not any(words.GAMMA(name) for name in script.words):
@@ -113,7 +119,7 @@ def future_not_discounted(script: Script) -> Iterator[Spot]:
         products = any(
             part.op in ("Mult", "Pow") for one in factors for part in formulas.parts(one, into_networks=False, into_arrays=False)
         )
-        if plain and not kept and not products and id(target.sum.node) not in seen:
+        if plain and not kept and not products and id(target.sum.node) not in seen and not _is_stored(target):
             seen.add(id(target.sum.node))
             yield _spot(target.sum.node, "the value of what comes next is not discounted, though there is a discount", "gamma * next_value")
     run = execution(script)

@@ -10,34 +10,63 @@ from builtins import id as builtins_id
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import exploration, libraries, neglects, schedules, slips, storage, wrappers
-from rlclinic.diagnosis.lint.code.reading import words
+from rlclinic.diagnosis.lint import checks
+from rlclinic.diagnosis.lint.code import agreements, exploration, libraries, neglects, paths, schedules, slips, storage
+from rlclinic.diagnosis.lint.code.environments import progress, wrappers
+from rlclinic.diagnosis.lint.code.reading import flow, words
 from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import (
     agents,
+    answering,
+    collecting,
     consistency,
     critics,
+    differences,
+    equations,
     experience,
     formulas,
+    laws,
     learning,
     policies,
+    replaying,
     returns,
+    rollouts,
     sizes,
     tables,
+    traces,
     wiring,
 )
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import Term, called, execution, flag, gradient, outputs_in, role, root, terms
 
 FEWEST_KEPT: Final = 500
+_OFTEN: Final = 8
+"""Steps between two updates of a slow copy that make it follow as good as at once."""
 
 
 def spots(id: str, script: Script) -> Iterator[Spot]:
     """What the formulas add to a check."""
-    for meaning in (each for room in _ROOMS for each in room.get(id, ())):
-        for spot in meaning(script):
-            if hasattr(spot.node, "lineno"):
-                yield spot
+    for room in _ROOMS:
+        found = [spot for meaning in room.get(id, ()) for spot in meaning(script) if hasattr(spot.node, "lineno")]
+        if found and room is laws.MEANINGS and any(_speaks(each, script) for each in laws.SAID_BY_ANOTHER.get(id, ())):
+            continue
+        yield from found
+
+
+def _speaks(id: str, script: Script) -> bool:
+    """Whether a check has something to say, and not by its law alone, unless that stands above others."""
+
+    def speaks() -> bool:
+        held = next((each for each in checks.checks("COD") if each.id == id), None)
+        lines = cleared(id, script)
+        own = held is not None and any(getattr(spot.node, "lineno", 0) not in lines for spot in held.function(script))
+        return (
+            own
+            or any(True for room in _ROOMS if room is not laws.MEANINGS for meaning in room.get(id, ()) for _ in meaning(script))
+            or (id not in laws.SAID_BY_ANOTHER and any(True for meaning in laws.MEANINGS.get(id, ()) for _ in meaning(script)))
+        )
+
+    return script.once(("speaks", id), speaks)
 
 
 def _spot(where: ast.AST | None, text: str, fix: str = "") -> Spot:
@@ -55,7 +84,7 @@ def _is_trace(target: formulas.Target) -> bool:
 
 
 def no_mask(script: Script) -> Iterator[Spot]:
-    for target in formulas.targets(script):
+    for target in formulas.targets(script) if not experience.knows_no_ends(script) else ():
         if not _is_trace(target) and not _masked(target):
             stored = [each for factor in target.future.factors for each in _stored_factor(factor)]
             answers = [out for factor in target.future.factors for out in outputs_in(factor)]
@@ -73,6 +102,9 @@ def no_mask(script: Script) -> Iterator[Spot]:
                     "nothing is kept as None where an episode ended, though that is how the target looks for ends",
                     "None if terminated",
                 )
+                branch = collecting.enclosing(script, statement, ast.If)
+                if isinstance(branch, ast.If):
+                    yield _spot(branch.test, "this does not say where an episode ended, and None is kept where it holds", "if terminated")
             for where in stored or [target.sum]:
                 # Rows of a table that belong to terminal states are never written, and stay at 0.
                 yield Spot(
@@ -136,12 +168,23 @@ def mask_inverted(script: Script) -> Iterator[Spot]:
                 held = flag(factor)
                 if held is not None and held.sign > 0 and "named" not in held.ends and not _is_choice(target):
                     chosen = [each for each in _stored_factor(factor) if flag(each) is not None]
+                    chosen += [
+                        part
+                        for part in formulas.parts(factor, into_networks=False)
+                        if part.op == "put" and (put := flag(part.args[0])) is not None and put.sign > 0
+                    ][-1:]
                     own = [factor] if factor is not whole and isinstance(factor, Symbol) else [target.sum]
-                    for where in ((chosen or own)[0].node, target.sum.node):
+                    handed = [
+                        event.calls[-1][0]
+                        for event in execution(script).events
+                        if event.name == "store" and event.calls and any(event.node is part.node for part in chosen)
+                    ]
+                    for where in dict.fromkeys(((chosen or own)[0].node, *handed[-1:], target.sum.node, *_left_empty(factor))):
                         yield _spot(where, text, "1 - terminated")
                 taken = formulas.chosen_by_flag(factor) if held is None else None
                 if taken is not None and taken[0].sign > 0 and "named" not in taken[0].ends:
-                    yield _spot(formulas.written(taken[1]), text, "0 where terminated")
+                    for where in dict.fromkeys((formulas.written(taken[1]), *_left_empty(factor))):
+                        yield _spot(where, text, "0 where terminated")
     for total, running in (*formulas.returns(script), *formulas.traces(script)):
         for whole in running.factors:
             for factor in formulas.alternatives(whole):
@@ -152,6 +195,17 @@ def mask_inverted(script: Script) -> Iterator[Spot]:
                         "the sum of what follows is kept only where the episode ended, and nowhere else: the mask is the wrong way round",
                         "1 - ended",
                     )
+
+
+def _left_empty(factor: Value) -> list[ast.AST]:
+    """Where None stands in the place of a next observation."""
+    return [
+        part.node
+        for part in formulas.parts(factor, into_networks=False)
+        if part.op == "phi"
+        and part.node is not None
+        and any(isinstance(each, Symbol) and each.op == "const" and each.data is None for each in part.args[1:])
+    ][:1]
 
 
 def _spans_episodes(script: Script) -> bool:
@@ -206,6 +260,8 @@ def trace_not_cut(script: Script) -> Iterator[Spot]:
             if formulas.carried(factor) is not factor
         )
         guarded = any(formulas.depends_on_flag(guard) for guard in total.guards)
+        if any(called(part) == "grad" for factor in errors for part in formulas.parts(factor, into_networks=False)):
+            continue  # a sum of gradients, in which rewards take part somewhere
         if known and not cut and not guarded and any(outputs_in(factor) for factor in errors):
             yield _spot(
                 total.node,
@@ -244,16 +300,41 @@ def truncation_in_mask(script: Script) -> Iterator[Spot]:
                         "at a time limit, too, no next observation is kept: the future there is worth something, and the target says that it is not",
                         "if terminated",
                     )
+            taken = formulas.chosen_by_flag(factor) if held is None else None
+            if taken is not None and {"terminated", "truncated"} <= taken[0].ends and taken[0].sign < 0 and _left_empty(factor):
+                for where in dict.fromkeys((target.sum.node, *_left_empty(factor))):
+                    yield _spot(
+                        where,
+                        "a time limit is taken for an end: where it cuts an episode, the future is worth something, and the target leaves it out",
+                        "0 only where terminated",
+                    )
+            # A discount that is 0 where a transition was handed over with either end.
+            for part in formulas.parts(factor, into_networks=False) if held is None and not outputs_in(factor) else ():
+                test = part.args[0] if part.op == "phi" and isinstance(part.args[0], Symbol) else None
+                decided = flag(test) if test is not None else None
+                nothing = [formulas.number(each) == 0 for each in part.args[1:]] if decided is not None else []
+                if (
+                    test is not None
+                    and decided is not None
+                    and {"terminated", "truncated"} <= decided.ends
+                    and nothing == [decided.sign > 0, decided.sign < 0]
+                ):
+                    yield _spot(
+                        _where_joined(script, test, factor) if formulas.bound_at(execution(script), test) else test.node,
+                        "a time limit is taken for an end: where it cuts an episode, the future is worth something, and its discount is 0 there",
+                        "0 only where terminated",
+                    )
             if held is not None and "truncated" in held.ends:
                 for part in formulas.parts(factor):
                     joined = part.op in ("Or", "BitOr") or called(part) in ("logical_or", "maximum", "bitwise_or")
                     inner = flag(part) if joined else None
                     if inner is not None and {"terminated", "truncated"} <= inner.ends:
-                        yield _spot(
-                            _where_joined(script, part, factor),
-                            "a time limit is stored as an end: where it cuts an episode, the future is worth something, and the target says that it is not",
-                            "store terminated alone",
-                        )
+                        for where in dict.fromkeys((_where_joined(script, part, factor), part.node)):
+                            yield _spot(
+                                where,
+                                "a time limit is stored as an end: where it cuts an episode, the future is worth something, and the target says that it is not",
+                                "store terminated alone",
+                            )
 
 
 def _where_joined(script: Script, joined: Symbol, factor: Value) -> ast.AST | None:
@@ -395,6 +476,8 @@ def target_with_gradient(script: Script) -> Iterator[Spot]:
                 for target in sums:
                     asked = [out for factor in target.future.factors for out in outputs_in(factor)]
                     through = any(builtins_id(out) in reached for out in asked) or not asked
+                    if asked and all(_is_enumerated(given) for out in asked for given in out.args[1:]):
+                        continue  # every state at once, without a draw: the gradient of the residual is not biased
                     if builtins_id(target.sum) in reached and through and _trained(run, target.future):
                         for where in (target.sum.node, *(formulas.written(out) for out in asked if builtins_id(out) in reached)):
                             yield _spot(
@@ -402,6 +485,15 @@ def target_with_gradient(script: Script) -> Iterator[Spot]:
                                 "the gradient flows into the target, too: the network is drawn to make its own targets easy",
                                 "with torch.no_grad(): around it, or .detach()",
                             )
+
+
+def _is_enumerated(value: Value) -> bool:
+    """Whether states are written down one by one: nothing was drawn, stepped, stored or given from outside, but for how many there are."""
+    held = list(formulas.parts(value, into_networks=False))
+    names = {called(part) for part in held}
+    counts = {builtins_id(each) for part in held if called(part) in flow.ENUMERATES for each in part.args}
+    made = all(part.op in ("call", "method", "item", "slice", "const", "ext") or builtins_id(part) in counts for part in held)
+    return made and bool(names & flow.ENUMERATES) and not names & flow.DRAWS
 
 
 def _with_gradient(value: Value) -> set[int]:
@@ -505,15 +597,31 @@ def advantage_turned_round(script: Script) -> Iterator[Spot]:
             )
 
 
+def _is_taken_apart(script: Script, event: Event) -> bool:
+    """grad(loss, weights): the gradient reaches the weights that are named, and no others."""
+    line = getattr(event.node, "lineno", 0)
+    return any(
+        script.dotted(call.func).endswith("autograd.grad") and (len(call.args) > 1 or call.keywords)
+        for call in script.calls("grad")
+        if call.lineno == line
+    )
+
+
 def advantage_with_gradient(script: Script) -> Iterator[Spot]:
     for event, term, factor in weighted(script):
+        if event.name == "backward" and _is_taken_apart(script, event):
+            continue
         if gradient(factor):
             made = [part for part in formulas.parts(factor, into_networks=False) if part.op == "Sub" and not part.free and gradient(part)]
-            yield _spot(
-                formulas.written(made[-1]) if made else term.node or event.node,
-                "the advantage carries the critic's gradient into the policy's loss: the critic is drawn to make actions look good",
-                ".detach()",
-            )
+            places = [formulas.written(each) for each in (*made[-1:], *made[:1])]
+            # Of an advantage that is normalized afterwards, the first difference is where the value enters.
+            innermost = [each for each in made if not any(part in made for one in each.args for part in formulas.parts(one, False, False))]
+            for where in dict.fromkeys((*(places or [term.node or event.node]), *map(formulas.written, innermost[:1]), term.node)):
+                yield _spot(
+                    where,
+                    "the advantage carries the critic's gradient into the policy's loss: the critic is drawn to make actions look good",
+                    ".detach()",
+                )
 
 
 def _is_turned_round(weight: Value) -> bool:
@@ -744,6 +852,17 @@ def surrogate_sign(script: Script) -> Iterator[Spot]:
                 "the loss falls when actions that did well become less likely: the objective needs a minus before it",
                 "-torch.min(…).mean()",
             )
+
+
+def halves_of_unlike_sign(script: Script) -> Iterator[Spot]:
+    """max(advantage * ratio, -advantage * clipped ratio)"""
+    for chosen, _, _, _ in surrogate(script):
+        signs = [terms(each)[0].sign for each in chosen.args]
+        for half in chosen.args if signs[0] != signs[1] else ():
+            for where in dict.fromkeys((formulas.written(half), *formulas.bound_at(execution(script), half)[:1], chosen.node)):
+                yield _spot(
+                    where, "one of the two objectives has lost its sign: they are never compared as they should be", "the same sign"
+                )
 
 
 def surrogate_extreme(script: Script) -> Iterator[Spot]:
@@ -1045,9 +1164,9 @@ def returns_forwards(script: Script) -> Iterator[Spot]:
             continue
         stepped = any(event.name == "env step" and loop in event.loops for event in run.events)
         kept = any(event.name == "store" and loop in event.loops for event in run.events)
-        if kept and not stepped:
+        for where in (each.node, loop.iter) if kept and not stepped else ():
             yield _spot(
-                each.node,
+                where,
                 "rewards are summed from the first step on: each return then holds what came before it, and not what followed",
                 "for t in reversed(range(len(rewards)))",
             )
@@ -1150,11 +1269,17 @@ def copy_never_updated(script: Script) -> Iterator[Spot]:
                     and id(top) not in fresh
                     and not any(isinstance(each, Record) and formulas.holds(each, top) for _, each, _, is_later in updates(run) if is_later)
                 ):
-                    yield _spot(
-                        formulas.written(out),
-                        "the slow copy of the network gets no new weights in the whole script: targets stay those of the first step",
-                        "target.load_state_dict(net.state_dict()) now and then",
-                    )
+                    begun = [event.node for event in run.events if event.name == "load" and root(event.subject) is top]
+                    others = [collecting.enclosing(script, where, ast.For) for where, _, _, is_later in updates(run) if is_later]
+                    pairs = [loop.iter for loop in others if isinstance(loop, ast.For)]
+                    outer = [each for loop in others if loop is not None and (each := collecting.enclosing(script, loop, ast.For))]
+                    listed = [each.iter for each in outer if isinstance(each, ast.For) and isinstance(each.iter, ast.Tuple | ast.List)]
+                    for where in dict.fromkeys((formulas.written(out), *begun[:1], *pairs[-1:], *listed[-1:])):
+                        yield _spot(
+                            where,
+                            "the slow copy of the network gets no new weights in the whole script: targets stay those of the first step",
+                            "target.load_state_dict(net.state_dict()) now and then",
+                        )
 
 
 def updates(run: Execution) -> list[tuple[ast.AST, Value, Value, bool]]:
@@ -1213,11 +1338,19 @@ def copied_the_wrong_way(script: Script) -> Iterator[Spot]:
             formulas.holds(into, one) for each in run.optimizers for one in formulas.parameters(each)
         )
         if any(copy.source is into and copy.network is source for copy in copied) and held and _is_asked(run, source):
-            yield _spot(
-                where,
-                "the slow copy's weights are written into the network that is trained: what it learned is taken back",
-                "copy from the trained network to the slow one",
-            )
+            pairs = collecting.enclosing(script, where, ast.For)
+            for place in (where, pairs) if pairs is not None and _walks_over_weights(pairs) else (where,):
+                yield _spot(
+                    place,
+                    "the slow copy's weights are written into the network that is trained: what it learned is taken back",
+                    "copy from the trained network to the slow one",
+                )
+
+
+def _walks_over_weights(loop: ast.AST) -> bool:
+    return isinstance(loop, ast.For) and any(
+        isinstance(each, ast.Attribute) and each.attr in ("parameters", "values", "items") for each in ast.walk(loop.iter)
+    )
 
 
 def copied_from_another(script: Script) -> Iterator[Spot]:
@@ -1310,7 +1443,12 @@ def polyak_shares(script: Script) -> Iterator[Spot]:
             share = _share(event.value, into)
         elif event.name == "in place lerp_" and len(event.value.args) > 2:
             share = formulas.number(event.value.args[2])
-        rarely = any(part.op == "Mod" for guard in event.guards for part in formulas.parts(guard, into_networks=False))
+        # Every second step is as good as every step.
+        rarely = any(
+            part.op == "Mod" and (formulas.number(part.args[1]) or FEWEST_KEPT) > _OFTEN
+            for guard in event.guards
+            for part in formulas.parts(guard, into_networks=False)
+        )
         whole = share == 1 and (rarely or _is_before_learning(run, event))
         if share is not None and 0.5 < share <= 1 and not whole:
             written = [
@@ -1326,6 +1464,105 @@ def polyak_shares(script: Script) -> Iterator[Spot]:
                 )
 
 
+def no_mixture(script: Script) -> Iterator[Spot]:
+    """The new weights of a slow copy are a share of its own and a share of the network's: neither is negative, and they add up to 1."""
+    run = execution(script)
+    for into, places, mixed in _mixtures(run):
+        others = {key: share for key, share in mixed.items() if key != builtins_id(into)}
+        own = mixed.get(builtins_id(into), 0.0)
+        if len(others) != 1:
+            continue
+        share = next(iter(others.values()))
+        if share < -_NOTHING or own < -_NOTHING or abs(share + own - 1.0) > _NOTHING:
+            for where in places:
+                yield _spot(
+                    where,
+                    "the slow copy's new weights are no mixture of its own and the network's: the shares are not between 0 and 1, or do not add up to 1",
+                    "slow += tau * (fast - slow)",
+                )
+
+
+_NOTHING: Final = 1e-6
+
+
+def _mixtures(run: Execution) -> Iterator[tuple[Value, list[ast.AST], dict[int, float]]]:
+    """Weights that are written in place, statement after statement: into which network, where, and the shares of which networks."""
+    held: dict[int, tuple[Value, list[ast.AST], dict[int, float] | None, tuple[ast.AST, ...]]] = {}
+    for event in run.events:
+        in_place = event.name.startswith("in place ") or event.name == "set data" or _is_written_in_place(event)
+        into = _weights_of(event.subject) if in_place and isinstance(event.value, Symbol) else None
+        for key in [key for key, known in held.items() if into is None or key != builtins_id(into) or known[3] != event.loops]:
+            known = held.pop(key)
+            if known[2] is not None:
+                yield known[0], known[1], known[2]
+        if into is None or not event.loops or not isinstance(event.value, Symbol):
+            continue
+        own = {builtins_id(into): 1.0}
+        before, places = (held[builtins_id(into)][2], held[builtins_id(into)][1]) if builtins_id(into) in held else (own, [])
+        if event.name == "in place copy_" or not event.name.startswith("in place "):
+            after = _shares(event.value if not event.name.startswith("in place ") else event.value.args[1])
+            places = []
+        else:
+            after = _moved(event.name[9:], before, event.value) if before is not None else None
+        held[builtins_id(into)] = into, [*places, event.node], after, event.loops
+    yield from ((into, places, mixed) for into, places, mixed, _ in held.values() if mixed is not None)
+
+
+def _moved(operation: str, before: dict[int, float], value: Symbol) -> dict[int, float] | None:
+    """Shares after mul_, add_, sub_ and lerp_."""
+    given = value.args[1] if len(value.args) > 1 else None
+    if given is None:
+        return None
+    if operation == "mul_":
+        by = _weight(given)
+        return None if by is None else {key: share * by for key, share in before.items()}
+    other = _shares(given)
+    if operation in ("add_", "sub_") and other is not None:
+        by = _weight(value.keys["alpha"]) if "alpha" in value.keys else 1.0
+        return None if by is None else _added(before, other, by if operation == "add_" else -by)
+    if operation == "lerp_" and other is not None and (len(value.args) > 2 or "weight" in value.keys):
+        by = _weight(value.args[2] if len(value.args) > 2 else value.keys["weight"])
+        return None if by is None else _added({key: share * (1 - by) for key, share in before.items()}, other, by)
+    return None
+
+
+def _added(one: dict[int, float], other: dict[int, float], by: float) -> dict[int, float]:
+    return {key: one.get(key, 0.0) + by * other.get(key, 0.0) for key in {**one, **other}}
+
+
+def _weight(value: Value) -> float | None:
+    """A number; a small one for a setting that is not known."""
+    known = formulas.number(value)
+    if known is not None:
+        return known
+    if isinstance(value, Symbol) and value.op in ("Add", "Sub", "Mult") and len(value.args) == 2:
+        left, right = map(_weight, value.args)
+        return None if left is None or right is None else float(formulas.OPERATORS[value.op](left, right))
+    return 0.013 if formulas.is_scalar(value) else None
+
+
+def _shares(value: Value, depth: int = 12) -> dict[int, float] | None:
+    """What a formula takes of which networks' weights; None where it is made of anything else."""
+    if not isinstance(value, Symbol) or depth == 0:
+        return None
+    if value.op in ("Add", "Sub") and len(value.args) == 2:
+        left, right = (_shares(each, depth - 1) for each in value.args)
+        return None if left is None or right is None else _added(left, right, 1.0 if value.op == "Add" else -1.0)
+    if value.op == "Mult" and len(value.args) == 2:
+        for factor, inside in (value.args, value.args[::-1]):
+            by, inner = _weight(factor), _shares(inside, depth - 1)
+            if by is not None and inner is not None:
+                return {key: share * by for key, share in inner.items()}
+        return None
+    if value.op == "USub":
+        inner = _shares(value.args[0], depth - 1)
+        return None if inner is None else {key: -share for key, share in inner.items()}
+    if called(value) in formulas.PASSING or (value.op == "attribute" and value.data == "data"):
+        return _shares(value.args[0], depth - 1) if value.args else None
+    whole = _weights_of(value) if value.op in ("element", "item", "weights", "column") else None
+    return {builtins_id(whole): 1.0} if whole is not None else None
+
+
 def copied_off_the_interval(script: Script) -> Iterator[Spot]:
     """if step % interval: copy: everywhere but at the interval."""
     run = execution(script)
@@ -1334,6 +1571,12 @@ def copied_off_the_interval(script: Script) -> Iterator[Spot]:
         if event.name != "load" or not event.loops or not any(copy.network is root(event.subject) for copy in copied):
             continue
         for guard in event.guards:
+            uneven = isinstance(guard, Symbol) and guard.op == "Compare" and guard.data == "NotEq" and len(guard.args) == 2
+            counted = guard.args[0] if uneven and isinstance(guard, Symbol) else None
+            if isinstance(counted, Symbol) and counted.op == "Mod" and isinstance(guard, Symbol) and formulas.number(guard.args[1]) == 0:
+                yield _spot(
+                    guard.node, "the slow copy is made anew in every step but those of the interval: what is asked is the opposite", "=="
+                )
             if isinstance(guard, Symbol) and guard.op == "Mod":
                 yield _spot(
                     guard.node,
@@ -1396,9 +1639,9 @@ def optimizer_of_another_network(script: Script) -> Iterator[Spot]:
                     "give it the parameters of the network in the loss",
                 )
             elif any(_is_prediction(last.value, network) for network in lost) or _is_held_twice(run, event.subject):
-                yield _spot(
-                    event.subject.node, "the loss reaches a network that no optimizer holds: it stays as it was made", "add its parameters"
-                )
+                listed = [place for given in event.subject.args[:1] for place in formulas.bound_at(run, given)]
+                for where in dict.fromkeys((event.subject.node, *listed[:1])):
+                    yield _spot(where, "the loss reaches a network that no optimizer holds: it stays as it was made", "add its parameters")
 
 
 def _is_held(run: Execution, network: Value) -> bool:
@@ -1457,7 +1700,8 @@ def observation_not_carried(script: Script) -> Iterator[Spot]:
         given = list(formulas.parts(last.args[1]))
         seen = [part for part in given if part.op in ("observed", "reset")]
         if any(part.op == "out" for part in given) and seen and not any(part.op in ("stepped", "step") for part in given):
-            for where in (node, *experience.left_as_it_was(script, seen, events[-1])):
+            asked = [call for call, _ in events[-1].calls[-2:]]
+            for where in dict.fromkeys((node, *experience.left_as_it_was(script, seen, events[-1]), *asked)):
                 yield _spot(
                     where,
                     "actions are chosen for the first observation again and again: what the step returns is not carried to the next one",
@@ -1515,12 +1759,19 @@ def goes_on_after_time_limit(script: Script) -> Iterator[Spot]:
         if held is not None and held.ends == frozenset({"terminated"}) and limited and not resets:
             # A bound of the author's own in the loop's condition is a time limit, too.
             bounded = isinstance(loop.test, ast.BoolOp) and any(isinstance(part, ast.Compare) for part in loop.test.values)
-            yield Spot(
-                loop,
-                "the loop ends at real ends alone: at a time limit the environment is stepped on, though its episode is over",
-                "while not (terminated or truncated)",
-                0.4 if bounded else 1.0,
-            )
+            names = {each.id for each in ast.walk(loop.test) if isinstance(each, ast.Name)}
+            renamed = [
+                each
+                for each in ast.walk(loop)
+                if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name) and each.targets[0].id in names
+            ]
+            for where in (loop, *renamed[:1]):
+                yield Spot(
+                    where,
+                    "the loop ends at real ends alone: at a time limit the environment is stepped on, though its episode is over",
+                    "while not (terminated or truncated)",
+                    0.4 if bounded else 1.0,
+                )
 
 
 def _is_vector_made(env: Symbol) -> bool:
@@ -1560,8 +1811,14 @@ def noise_out_of_bounds(script: Script) -> Iterator[Spot]:
             current = pending.pop()
             if not isinstance(current, Symbol) or id(current) in seen or called(current) in ("clip", "clamp", "minimum", "tanh"):
                 continue
+            if called(current) in ("min", "max", "maximum") and len(current.args) == 2 and formulas.number(current.args[1]) is None:
+                continue  # torch.max(torch.min(action, high), low)
+            if current.op == "Compare":
+                continue  # one of two actions, however loud what decides
             seen.add(id(current))
-            if current.op == "Add" and any(_is_noise(each) for each in current.args) and any(outputs_in(each) for each in current.args):
+            answers = [out for each in current.args for out in outputs_in(each)] if current.op == "Add" else []
+            # Noise on the weights explores, too, and is no noise on the action.
+            if any(_noise(each) for each in current.args) and answers and not any(_noise(out.args[0]) for out in answers):
                 for where in (current.node, *formulas.bound_at(execution(script), current)):
                     yield _spot(
                         where,
@@ -1572,8 +1829,9 @@ def noise_out_of_bounds(script: Script) -> Iterator[Spot]:
                 pending += current.args
 
 
-def _is_noise(value: Value) -> bool:
-    return any(called(part) in ("normal", "randn", "randn_like", "standard_normal") for part in formulas.parts(value, into_networks=False))
+def _noise(value: Value) -> list[Symbol]:
+    drawn = ("normal", "randn", "randn_like", "standard_normal")
+    return [part for part in formulas.parts(value, into_networks=False) if called(part) in drawn]
 
 
 # ── shapes ──
@@ -1615,7 +1873,7 @@ def _averaged(value: Value | None) -> Iterator[Symbol]:
 
 def column_against_row(script: Script) -> Iterator[Spot]:
     for each in _sizes(script)[0]:
-        for column in _columns(each):
+        for column in _columns(script, each):
             yield _spot(
                 column,
                 f"this answer is a column [N, 1], and line {getattr(each.node, 'lineno', 0)} takes it for a row [N]: the result is a square [N, N]",
@@ -1628,14 +1886,81 @@ def column_against_row(script: Script) -> Iterator[Spot]:
         )
 
 
-def _columns(clash: Symbol) -> list[ast.AST]:
+def column_without_a_twin(script: Script) -> Iterator[Spot]:
+    """A critic's answers for a batch, a column as they come, beside rewards of which nothing ever made a column."""
+    for error in laws.errors(script):
+        sums = [part for part in formulas.parts(error.goal, False, False) if part.op == "Add" and len(part.args) == 2]
+        pairs = [(error.answer, error.goal, error.where)]
+        pairs += [(one, other, each) for each in sums for one, other in (each.args, each.args[::-1])]
+        for answer, paid, meeting in pairs:
+            column = _bare_column(answer)
+            if column is None or (sizes.shape(answer) is not None and sizes.shape(paid) is not None):
+                continue
+            rewards = list(formulas.parts(paid, into_networks=False))
+            if any(part.op == "stepped" and part.data[0] == 1 for part in rewards) and not any(map(_may_be_a_column, rewards)):
+                named = formulas.bound_at(execution(script), column)[:2]
+                for where in dict.fromkeys((formulas.written(column), column.node, *named, meeting.node, error.where.node)):
+                    yield _spot(
+                        where,
+                        "this answer is a column [N, 1], and nothing makes one of the rewards that it meets: the result is a square [N, N]",
+                        ".squeeze(-1)",
+                    )
+
+
+def _bare_column(value: Value, depth: int = 6) -> Symbol | None:
+    """A network's answer for a batch, of one number each, that nothing has reshaped."""
+    if not isinstance(value, Symbol) or depth == 0:
+        return None
+    if value.op == "out":
+        asked = [part for given in value.args[1:] for part in formulas.parts(given, into_arrays=False)]
+        is_batch = any(part.op in ("column", "sampled") or (part.op == "read" and sizes.is_many(part.args[1])) for part in asked)
+        return value if is_batch and sizes.width(value.args[0]) == 1 and not sizes.is_flattened(value.args[0]) else None
+    if value.op in ("Mult", "Sub") or called(value) in ("float", "to", "double", "detach", "minimum") or _is_choice_of_two(value):
+        return next((found for each in value.args if (found := _bare_column(each, depth - 1)) is not None), None)
+    return None
+
+
+def _is_choice_of_two(value: Symbol) -> bool:
+    return called(value) in ("min", "max") and len(value.args) == 2 and formulas.number(value.args[1]) is None
+
+
+def _may_be_a_column(part: Symbol) -> bool:
+    if part.op == "out":
+        return sizes.width(part.args[0]) in (1, None)
+    if part.op in ("parameter", "attribute", "ext", "unknown", "called", "asked"):
+        return not formulas.is_scalar(part)
+    if part.op in ("item", "read"):
+        keys = part.args[1].items if len(part.args) > 1 and isinstance(part.args[1], Items) else part.args[1:]
+        return any(isinstance(key, Symbol) and ((key.op == "const" and key.data is None) or key.op == "slice") for key in keys)
+    if part.op == "array":
+        return any(formulas.number(each) == 1 for size in part.args[:1] for each in (size.items if isinstance(size, Items) else ()))
+    kept = part.keys.get("keepdim") or part.keys.get("keepdims")
+    making = {
+        "unsqueeze",
+        "view",
+        "reshape",
+        "expand_dims",
+        "vstack",
+        "column_stack",
+        "atleast_2d",
+        "resize",
+        "repeat",
+        "expand",
+        "mean",
+        "sum",
+    }
+    return kept is not None or called(part) in making or (called(part) in ("max", "gather") and len(part.args) > 2)
+
+
+def _columns(script: Script, clash: Symbol) -> list[ast.AST]:
     """Where the network answered whose column meets a row: on the line of the network's own code."""
     made = []
     for side in clash.args[:2]:
         found = sizes.shape(side)
         if found and len(found) > 1 and found[-1] in (1, sizes.FEATURES):
-            made += [out.node for out in outputs_in(side, stored=False) if out.node is not None]
-    return made[:2]
+            for out in outputs_in(side, stored=False):
+                made += [each for each in (out.node, *formulas.bound_at(execution(script), out)[:2]) if each is not None]
+    return list({getattr(node, "lineno", 0): node for node in made}.values())[:3]
 
 
 def cleared(id: str, script: Script) -> set[int]:
@@ -1721,7 +2046,7 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD303": (policy_sign, advantage_turned_round, weighted_by_value),
     "COD524": (actor_sign,),
     "COD523": (entropy_in_actor_loss, soft_value_sign),
-    "COD302": (surrogate_sign,),
+    "COD302": (surrogate_sign, halves_of_unlike_sign),
     "COD301": (surrogate_extreme,),
     "COD304": (entropy_sign,),
     "COD305": (value_sign,),
@@ -1733,19 +2058,21 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD506": (copy_never_updated,),
     "COD534": (copied_the_wrong_way, copied_from_another),
     "COD507": (copy_is_the_network,),
-    "COD527": (polyak_shares,),
+    "COD527": (polyak_shares, no_mixture),
     "COD537": (copied_at_every_step, copied_off_the_interval),
     "COD406": (optimizer_of_another_network,),
     "COD106": (observation_not_carried,),
     "COD105": (never_reset, goes_on_after_time_limit),
     "COD535": (tiny_memory,),
     "COD530": (noise_out_of_bounds,),
-    "COD601": (column_against_row,),
+    "COD601": (column_against_row, column_without_a_twin),
 }
 """What is added to which check."""
 
 _ROOMS: Final = (
     MEANINGS, agents.MEANINGS, learning.MEANINGS, experience.MEANINGS, policies.MEANINGS, wiring.MEANINGS, wrappers.MEANINGS,
     libraries.MEANINGS, tables.MEANINGS, critics.MEANINGS, returns.MEANINGS, exploration.MEANINGS, storage.MEANINGS,
-    schedules.MEANINGS, slips.MEANINGS, neglects.MEANINGS, consistency.MEANINGS,
+    schedules.MEANINGS, slips.MEANINGS, neglects.MEANINGS, consistency.MEANINGS, differences.MEANINGS,
+    collecting.MEANINGS, replaying.MEANINGS, answering.MEANINGS, laws.MEANINGS, agreements.MEANINGS,
+    rollouts.MEANINGS, progress.MEANINGS, equations.MEANINGS, paths.MEANINGS, traces.MEANINGS,
 )  # fmt: skip

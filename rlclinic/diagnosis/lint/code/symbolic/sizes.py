@@ -53,6 +53,8 @@ def clashes(one: Value, other: Value, known: dict[int, Shape | None]) -> bool:
     first, second = shape(one, known), shape(other, known)
     if first is None or second is None or clash(first, second):
         return clash(first, second)
+    if {first, second} & {(BATCH,)} and any(len(each) == 3 and each[0] == BATCH and each[1:] == (1, 1) for each in (first, second)):
+        return True  # rows of an answer for one observation each, stacked: [N, 1, 1]
     (short, _), (long, answer) = sorted(((first, one), (second, other)), key=lambda pair: len(pair[0]))
     wide = len(long) == 2 and len(short) == 1 and long[:1] == short and short[0] in (BATCH, LANES) and long[1] == FEATURES
     return wide and bool(formulas.origins(answer)) and all(each.op == "out" for each in formulas.origins(answer))
@@ -173,11 +175,11 @@ def _of_answer(value: Symbol, known: dict[int, Shape | None], depth: int) -> Sha
     for given in value.args[1:]:
         asked = shape(given, known, depth)
         if asked:
-            return (*asked[:-1], last) if not _is_flattened(value.args[0]) else (BATCH,)
+            return (*asked[:-1], last) if not is_flattened(value.args[0]) else (BATCH,)
     return None
 
 
-def _is_flattened(network: Value) -> bool:
+def is_flattened(network: Value) -> bool:
     """nn.Sequential(…, nn.Flatten(0)): the batch's own dimension is flattened, too, and a row is what comes out."""
     layers = network.args if isinstance(network, Symbol) and network.data == "Sequential" else ()
     last = next((each for each in reversed(layers) if not (isinstance(each, Symbol) and each.data in _SHAPELESS)), None)
@@ -381,8 +383,7 @@ def _concatenated(value: Symbol, inner: Shape | None) -> Shape | None:
 def _reshaped(value: Symbol, inner: Shape) -> Shape | None:
     joined = _joined_sizes(value.args[1]) if len(value.args) == 2 else None
     if joined is not None:
-        flat = len(joined[0]) == 1 and formulas.number(joined[0][0]) == -1
-        return (BATCH, *joined[1]) if flat and joined[1] is not None else None
+        return (BATCH, *joined[1]) if len(joined[0]) == 1 and joined[1] is not None else None
     sizes = _numbers(value)
     if sizes == [-1]:
         return (BATCH,) if BATCH in inner or LANES in inner else (FEATURES,)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from rlclinic.diagnosis.lint.code.reading import words
 from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import experience, formulas
-from rlclinic.diagnosis.lint.code.symbolic.execution import Items, Symbol, Value
+from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Items, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import called, execution, flag
 
 _BEST: Final = frozenset({"max", "amax", "nanmax"})
@@ -76,7 +76,7 @@ class _Slopes:
 
     def __init__(self, update: Update) -> None:
         self.update = update
-        self.given = {"old": 1.3, "reward": 0.7, "next": 2.1, "same": 1.7, "whole": 3.3, "column": 2.7, "ended": 0.0}
+        self.given = {"old": 1.3, "reward": 0.7, "next": 2.1, "same": 1.7, "whole": 3.3, "column": 2.7, "ended": 0.0, "cut": 0.0}
         self.met: dict[str, Symbol] = {}
 
     def at(self, **changes: float) -> float | None:
@@ -104,6 +104,9 @@ class _Slopes:
             if is_next(state, self.update.step):
                 return "next" if not is_next(self.update.state, self.update.step) else "old"
             return "old"
+        if value.op == "item" and _is_entry_of_another(value, table):
+            # Double Q-learning: one table says which action is best, the other one what it is worth.
+            return "next" if is_next(value.args[0].args[1], self.update.step) else "same"  # type: ignore[union-attr]
         if value.op in ("method", "call") and called(value) not in formulas.PASSING and value.args:
             rows = [
                 part for part in formulas.parts(value, into_networks=False, into_arrays=False) if part.op == "out" and part.args[0] is table
@@ -127,7 +130,7 @@ class _Slopes:
             self.met.setdefault(entry, value)
             return self.given[entry]
         if value.op == "stepped":
-            return self.given["reward"] if value.data[0] == 1 else self.given["ended"] if value.data[0] in (2, 3) else None
+            return self.given.get({1: "reward", 2: "ended", 3: "cut"}.get(value.data[0], ""))
         fixed = formulas.number(value)
         if fixed is not None:
             return fixed
@@ -164,6 +167,67 @@ class _Slopes:
         return None
 
 
+def _is_entry_of_another(value: Symbol, table: Symbol) -> bool:
+    """An entry of a second table of values."""
+    row = value.args[0] if value.args else None
+    if not isinstance(row, Symbol) or row.op != "out" or not isinstance(row.args[0], Symbol):
+        return False
+    return row.args[0].op == "array" and row.args[0] is not table and len(value.args) > 1
+
+
+def best_of_another_row(script: Script) -> Iterator[Spot]:
+    """Double Q-learning: the entry of the next state for the action that is best in the state before, or in the whole table."""
+    for update in updates(script):
+        for part in formulas.parts(update.value, into_networks=False, into_arrays=False):
+            if part.op != "item" or not _is_entry_of_another(part, update.table) or not is_next(part.args[0].args[1], update.step):  # type: ignore[union-attr]
+                continue
+            for best in [each for each in experience.latest(part.args[1]) if called(each) == "argmax" and each.args]:
+                rows = [one for one in formulas.parts(best.args[0], into_networks=False, into_arrays=False) if one.op == "out"]
+                whole = isinstance(best.args[0], Symbol) and best.args[0].op == "array"
+                if whole or (rows and not any(is_next(one.args[1], update.step) for one in rows)):
+                    for where in dict.fromkeys((best.node, part.node)):
+                        yield _spot(
+                            where,
+                            "the action whose value is looked up for the next state is the best one of another state",
+                            "argmax(table[next_state])",
+                        )
+
+
+def reward_left_out(script: Script) -> Iterator[Spot]:
+    """table[s, a] += rate * (discount * table[s2].max() - table[s, a])"""
+    run = execution(script)
+    seen: set[ast.AST] = set()
+    known = {id(each.node) for each in updates(script)}
+    steps = {id(event.value) for event in run.events if event.name == "env step"}
+    for event in run.events:
+        if event.name != "store" or not isinstance(event.value, Symbol) or id(event.node) in known or event.node in seen:
+            continue
+        held = list(formulas.parts(event.value, into_networks=False, into_arrays=False))
+        entries = [part for part in held if part.op == "out" and isinstance(part.args[0], Symbol) and part.args[0].op == "array"]
+        later = [
+            part
+            for part in entries
+            if any(each.op == "stepped" and each.data[0] == 0 and id(each.args[0]) in steps for each in experience.latest(part.args[1]))
+        ]
+        paid = any(formulas.is_reward(part) or (part.op == "stepped" and part.data[0] == 1) for part in held)
+        discounted = any(part.op == "Mult" and len(part.args) == 2 for part in held)
+
+        if later and len(entries) > len(later) and not paid and discounted and _is_written_beside(script, event, entries):
+            seen.add(event.node)
+            sums = [part.node for part in held if part.op in ("Sub", "Add") and part.node is not None]
+            for where in list({getattr(node, "lineno", 0): node for node in (event.node, *sums[::-1])}.values())[:4]:
+                yield _spot(where, "no reward takes part in what the entry moves towards: the table stays as it was made", "reward + …")
+
+
+def _is_written_beside(script: Script, event: Event, entries: list[Symbol]) -> bool:
+    """Whether the entry that is written is one of a table that is read in the same statement; and of values, not of features."""
+    subject = event.subject
+    table = subject.args[0] if isinstance(subject, Symbol) and subject.op == "out" else subject
+    return any(part.args[0] is table for part in entries) and not any(
+        mark in word.lower() for word in script.words for mark in ("successor", "onehot", "one_hot", "occupan", "feature", "eye")
+    )
+
+
 def _read(script: Script) -> Iterator[tuple[Update, _Slopes, float, float, float]]:
     for update in updates(script):
         slopes = _Slopes(update)
@@ -175,20 +239,37 @@ def _read(script: Script) -> Iterator[tuple[Update, _Slopes, float, float, float
 def away_from_target(script: Script) -> Iterator[Spot]:
     for update, _, old, reward, _ in _read(script):
         if reward < -1e-6:
-            yield _spot(
-                update.node,
+            yield from _spots(
+                update,
                 "the entry moves away from its target: what is rewarded gets a lower value",
                 "table[s, a] += rate * (target - table[s, a])",
             )
         elif reward > 1e-6 and old > 1 - 1e-6:
-            yield _spot(
-                update.node,
+            yield from _spots(
+                update,
                 "the old value is not taken away in the error: the entry grows without a bound",
                 "rate * (target - table[s, a])",
             )
+        elif 1e-6 < reward < 1 - 1e-6 and old < -1e-6:
+            yield from _spots(
+                update,
+                "the entry is replaced by a share of its error: what it was is forgotten, and it never comes near its target",
+                "table[s, a] += rate * (target - table[s, a])",
+            )
         elif reward > 1 + 1e-6 and old < -1e-6:
             # A return counts the rewards of several steps; what is kept of the old value says how far the entry moves.
-            yield _spot(update.node, f"the entry moves by {reward:.2g} times its error, past its target", "a rate below 1")
+            yield from _spots(update, f"the entry moves by {reward:.2g} times its error, past its target", "a rate below 1")
+
+
+def _spots(update: Update, text: str, fix: str) -> Iterator[Spot]:
+    """Where an entry is changed, and where the sums that it is changed by are written."""
+    sums = [
+        part.node
+        for part in formulas.parts(update.value, into_networks=False, into_arrays=False)
+        if part.op in ("Add", "Sub") and part.node is not None
+    ]
+    by_line = {getattr(node, "lineno", 0): node for node in (*sums[::-1], update.node)}
+    yield from (_spot(node, text, fix) for node in by_line.values())
 
 
 def _spot(where: ast.AST | None, text: str, fix: str = "") -> Spot:
@@ -255,7 +336,7 @@ def _says_one(script: Script) -> bool:
 
 def mask_of_table(script: Script) -> Iterator[Spot]:
     for update, slopes, _, reward, best in _read(script):
-        at_end = slopes.slope("next", ended=1.0)
+        at_end = slopes.slope("next", ended=1.0, cut=1.0)
         if at_end is not None and reward > 0 and abs(best) < 1e-9 < at_end:
             where = slopes.met["next"].node if "next" in slopes.met else update.node
             yield _spot(
@@ -263,6 +344,55 @@ def mask_of_table(script: Script) -> Iterator[Spot]:
                 "the value of what comes next counts only where the episode ended, and nowhere else: the mask is the wrong way round",
                 "0 where terminated",
             )
+
+
+def limit_of_table(script: Script) -> Iterator[Spot]:
+    """target = reward if terminated or truncated: at a time limit nothing is left of the future."""
+    for update, slopes, _, reward, best in _read(script):
+        at_limit = slopes.slope("next", cut=1.0)
+        if at_limit is not None and reward > 1e-6 and best > 1e-6 and abs(at_limit) < 1e-9:
+            chosen = [
+                part
+                for part in formulas.parts(update.value, into_networks=False, into_arrays=False)
+                if part.op == "phi"
+                and any(each.op == "stepped" and each.data[0] == 3 for each in formulas.parts(part.args[0], False, False))
+            ]
+            for where in dict.fromkeys(part.args[0].node for part in chosen if isinstance(part.args[0], Symbol)):
+                yield _spot(
+                    where, "a time limit is taken for an end: where it cuts an episode, the next state is worth something", "if terminated"
+                )
+
+
+def learns_of_another_action(script: Script) -> Iterator[Spot]:
+    """The next entry is that of an action that was drawn, and no step ever takes that very action."""
+    run = execution(script)
+    taken = {
+        id(part)
+        for event in run.events
+        if event.name == "env step" and isinstance(event.value, Symbol) and len(event.value.args) > 1
+        for part in formulas.parts(event.value.args[1], into_networks=False)
+    }
+    drawn: dict[int, list[tuple[Update, Symbol]]] = {}
+    for update in _updates(script):
+        for part in formulas.parts(update.value, into_networks=False, into_arrays=False):
+            entry = part.args[0] if part.op == "item" and len(part.args) > 1 and isinstance(part.args[0], Symbol) else None
+            if entry is None or entry.op != "out" or entry.args[0] is not update.table or not is_next(entry.args[1], update.step):
+                continue
+            action = part.args[1]
+            chances = [each.op == "Compare" and any("random" in called(one) for one in formulas.parts(each, False, False))
+                       for each in formulas.parts(action, False, False)]  # fmt: skip
+            if isinstance(action, Symbol) and action.op == "phi" and any(chances):
+                drawn.setdefault(id(update.node), []).append((update, action))
+    for held in drawn.values():
+        if not any(id(action) in taken for _, action in held):
+            update, action = held[-1]
+            for where in (*formulas.bound_at(run, action)[-1:], update.node):
+                yield Spot(
+                    where,
+                    "the entry learns of an action that was drawn for the next state, and another one is taken there",
+                    "s, a = s2, a2",
+                    0.4,
+                )
 
 
 def greedy_table(script: Script) -> Iterator[Spot]:
@@ -293,12 +423,14 @@ def _is_nudged(best: Symbol) -> bool:
 
 
 MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
+    "COD101": (limit_of_table,),
     "COD122": (stored_for_the_next,),
     "COD502": (mask_of_table,),
     "COD509": (greedy_table,),
     "COD512": (discount_of_table,),
-    "COD517": (future_of_the_same,),
+    "COD517": (future_of_the_same, learns_of_another_action),
     "COD518": (away_from_target,),
-    "COD533": (best_of_another,),
+    "COD516": (reward_left_out,),
+    "COD533": (best_of_another, best_of_another_row),
 }
 """What is added to which check."""

@@ -11,7 +11,7 @@ from typing import Final
 from rlclinic.diagnosis.lint.code.reading import signs, words
 from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import experience, formulas, learning, sizes
-from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Items, Symbol, Table, Value
+from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Table, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import called, execution, flag, number, outputs_in, role, terms
 
 FEWEST_KEPT: Final = 500
@@ -31,7 +31,9 @@ def arguments_swapped(script: Script) -> Iterator[Spot]:
     functions: dict[str, list[list[str]]] = {}
     for function in script.functions:
         own = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
-        functions.setdefault(function.name, []).append(own[1:] if own[:1] in (["self"], ["cls"]) else own)
+        above = script.parents.get(function)
+        name = above.name if function.name == "__init__" and isinstance(above, ast.ClassDef) else function.name
+        functions.setdefault(name, []).append(own[1:] if own[:1] in (["self"], ["cls"]) else own)
     for node in script.all(ast.Call):
         known = functions.get(words.own_name(node.func), [])
         if len(known) != 1 or any(isinstance(each, ast.Starred) for each in node.args):
@@ -44,7 +46,7 @@ def arguments_swapped(script: Script) -> Iterator[Spot]:
 
 
 def _means_something(one: str, other: str) -> bool:
-    meanings = (words.REWARD, words.END, words.OBSERVATION, words.ACTION)
+    meanings = (words.REWARD, words.END, words.OBSERVATION, words.ACTION, words.GAMMA, words.LAMBDA)
     return any(meaning(one) for meaning in meanings) and any(meaning(other) for meaning in meanings)
 
 
@@ -80,12 +82,24 @@ def _names_that_hold_another(script: Script) -> Iterator[Spot]:
         held = {name: value for name, value in names if name != "_" and not isinstance(value, Items)}
         for name, value in held.items():
             ends = flag(value)
+            shown = role(value) in ("obs", "next_obs") and _is_known(value)
+            if words.END(name) and len(name) > 1 and shown and not words.OBSERVATION(name):
+                yield _spot(node, f"`{name}` holds observations: the order is another one where they were stored", "the order of storing")
+                break
             if words.END(name) and len(name) > 1 and role(value) == "reward":
                 yield _spot(node, f"`{name}` holds rewards: the order is another one where they were stored", "the order of storing")
                 break
             if words.REWARD(name) and not words.END(name) and ends is not None and "named" not in ends.ends:
                 yield _spot(node, f"`{name}` holds flags of ends: the order is another one where they were stored", "the order of storing")
                 break
+        kinds = {name: _only_end(value) for name, value in held.items()}
+        crossed = [
+            name
+            for name, kind in kinds.items()
+            if (words.TERMINATED(name) and kind == "truncated") or (words.TRUNCATED(name) and kind == "terminated")
+        ]
+        if len(crossed) == 2 or (crossed and words.TERMINATED(crossed[0])):
+            yield _spot(node, f"`{crossed[0]}` holds the other kind of end: real ends and time limits are swapped", "swap them")
         named = [name for name in held if words.REWARD(name) and not words.END(name)]
         real = [name for name, value in held.items() if role(value) == "reward" and not words.RETURN(name)]
         if len(named) == 1 and real and named[0] not in real and outputs_in(held[named[0]]):
@@ -100,6 +114,12 @@ def _names_that_hold_another(script: Script) -> Iterator[Spot]:
             and _is_known(held[later[0]])
         ):
             yield _spot(node, f"`{now[0]}` holds the observation after the step, and `{later[0]}` the one before it", "swap them")
+
+
+def _only_end(value: Value) -> str:
+    """Which of the two kinds of end a value is, as a step gave it."""
+    found = {origin.data[0] if origin.op == "stepped" and origin.data[1] == 5 else None for origin in formulas.origins(value)}
+    return {2: "terminated", 3: "truncated"}.get(next(iter(found)) or 0, "") if len(found) == 1 else ""
 
 
 def _is_next(name: str) -> bool:
@@ -135,6 +155,59 @@ def array_never_filled(script: Script) -> Iterator[Spot]:
                         yield _spot(each.node, "batches are read from this array, and nothing is ever put into it", "fill it in every step")
 
 
+def rows_before_they_are_written(script: Script) -> Iterator[Spot]:
+    """randint(0, capacity), where rows are written one by one and learning begins before all of them are."""
+    run = execution(script)
+    for event in formulas.backwards(run) if run.complete and _learns_as_it_goes(run) else ():
+        guards = [part for guard in event.guards for part in formulas.parts(guard, into_networks=False)]
+        for part in formulas.parts(event.value) if event.value is not None else ():
+            key = part.args[1] if part.op == "read" and len(part.args) > 1 else None
+            array = _array(part.args[0]) if isinstance(key, Symbol) else None
+            if key is None or array is None or not array.stored or array.data not in ("zeros", "empty") or not array.args:
+                continue
+            size = array.args[0].items[0] if isinstance(array.args[0], Items) and array.args[0].items else array.args[0]
+            drawn = _bound_of(key)
+            by_one = any(isinstance(put, Symbol) and len(put.args) > 1 and _is_counted(put.args[1]) for put in array.stored)
+            tests = [test for test in guards if test.op == "Compare" and any(number(each) is None for each in test.args)]
+            full = any(_alike(each, size) for test in tests for each in test.args)
+            if drawn is not None and by_one and not full and _alike(drawn, size):
+                for where in dict.fromkeys((formulas.written(key), *formulas.bound_at(run, key)[:1])):
+                    yield _spot(
+                        where,
+                        "rows are drawn from all of the array, also from those that nothing was written into yet: they are zeros",
+                        "randint(0, min(written, capacity))",
+                    )
+                return
+
+
+def _learns_as_it_goes(run: Execution) -> bool:
+    """Whether an environment is stepped and learned from in one and the same loop."""
+    stepped = {loop for event in run.events if event.name == "env step" for loop in event.loops}
+    return any(stepped & set(event.loops) for event in formulas.backwards(run))
+
+
+def _bound_of(key: Value) -> Value | None:
+    """The number below which indices are drawn."""
+    if not isinstance(key, Symbol) or called(key) not in ("randint", "integers", "choice"):
+        return None
+    given = list(key.args[1:] if key.op == "method" else key.args)
+    return given[1] if len(given) > 1 and number(given[0]) == 0 and called(key) != "choice" else given[0] if given else None
+
+
+def _is_counted(key: Value) -> bool:
+    """The place of one row: a counter, or its rest by the capacity."""
+    if isinstance(key, Items):
+        key = key.items[0] if key.items else key
+    if isinstance(key, Symbol) and key.op == "Mod":
+        key = key.args[0]
+    return isinstance(key, Symbol) and (key.op in ("index", "carried", "const") or formulas.is_counter(key))
+
+
+def _alike(one: Value, other: Value) -> bool:
+    same = number(one)
+    return one is other or (same is not None and same > 1 and same == number(other))
+
+
 def _array(value: Value) -> Symbol | None:
     while isinstance(value, Symbol) and value.op != "array" and called(value) in formulas.PASSING and value.args:
         value = value.args[0]
@@ -144,8 +217,7 @@ def _array(value: Value) -> Symbol | None:
 def list_never_emptied(script: Script) -> Iterator[Spot]:
     """Log-probabilities and rewards of a rollout, learned from, and kept for the next update as well."""
     run = execution(script)
-    emptied = {id(event.subject) for event in run.events if event.name == "emptied"}
-    begun_anew = set(_begun_anew(script))
+    emptied = {id(event.subject) for event in run.events if event.name in ("emptied", "begun anew")}
     stores: dict[int, list[tuple[int, Event]]] = {}
     for place, event in enumerate(run.events):
         if event.name == "store" and isinstance(event.subject, Items) and event.subject.limit is None:
@@ -155,19 +227,12 @@ def list_never_emptied(script: Script) -> Iterator[Spot]:
         if event.name != "backward" or event.value is None or not event.loops:
             continue
         held = list(_whole_lists(event.value))
-        on_policy = any(called(part) == "log_prob" for part in formulas.parts(event.value))
+        on_policy = any(called(part) in ("log_prob", "log_softmax") for part in formulas.parts(event.value))
         for listed in held if on_policy else ():
             known = stores.get(id(listed), [])
             before, after = [one for at, one in known if at < place], [one for at, one in known if at > place]
             outer = [loop for loop in event.loops if any(loop in one.loops for one in before) and any(loop in one.loops for one in after)]
             if id(listed) in emptied or id(listed) in said or not outer or _is_inside(listed.node, outer[0]):
-                continue
-            # What is stored with it in one call is emptied with it, too.
-            sites = {one.calls[-1][0] if one.calls else one.node for one in before}
-            together = {
-                _attribute_of(one.node) for several in stores.values() for _, one in several if one.calls and one.calls[-1][0] in sites
-            }
-            if begun_anew & (together | {_attribute_of(one.node) for one in before}):
                 continue
             said.add(id(listed))
             where = before[-1].calls[-1][0] if before[-1].calls else before[-1].node
@@ -177,26 +242,6 @@ def list_never_emptied(script: Script) -> Iterator[Spot]:
                 "empty it after the update",
             )
             return
-
-
-def _begun_anew(script: Script) -> Iterator[str]:
-    """Attributes to which a method other than the constructor gives a new list: `self.rewards = []` in `clear`."""
-    for function in ast.walk(script.tree):
-        if not isinstance(function, ast.FunctionDef) or function.name == "__init__":
-            continue
-        for assigned in (node for node in ast.walk(function) if isinstance(node, ast.Assign)):
-            for target in assigned.targets:
-                several = isinstance(target, ast.Tuple) and isinstance(assigned.value, ast.Tuple)
-                pairs = zip(target.elts, assigned.value.elts, strict=False) if several else [(target, assigned.value)]  # type: ignore[attr-defined]
-                for to, value in pairs:
-                    if isinstance(to, ast.Attribute) and isinstance(value, ast.List) and not value.elts:
-                        yield to.attr
-
-
-def _attribute_of(store: ast.AST | None) -> str:
-    """The attribute in `self.rewards.append(reward)`."""
-    held = store.func.value if isinstance(store, ast.Call) and isinstance(store.func, ast.Attribute) else None
-    return held.attr if isinstance(held, ast.Attribute) else ""
 
 
 def _is_inside(node: ast.AST | None, loop: ast.AST) -> bool:
@@ -236,6 +281,8 @@ def tiny_deque(script: Script) -> Iterator[Spot]:
             if event.name == "store" and isinstance(event.subject, Items) and event.subject.limit is not None
             else None
         )
+        if isinstance(event.value, Items) and event.value.is_open:
+            continue  # whole segments are kept, each of many rows
         if (
             limit is not None
             and FEWEST_OF_A_MEMORY <= limit < FEWEST_KEPT
@@ -257,8 +304,18 @@ def tiny_deque(script: Script) -> Iterator[Spot]:
 def statistics_of_another(script: Script) -> Iterator[Spot]:
     """(x - y.mean()) / y.std(), and x - x.mean() / x.std()."""
     shared: set[tuple[int, int]] = set()
+    # mean, std = S.mean(0), S.std(0), kept for S itself and for what comes after it.
+    kept = {
+        id(each.args[0].args[1])
+        for each in execution(script).sums
+        if each.op == "Div" and len(each.args) == 2 and isinstance(each.args[0], Symbol) and each.args[0].op == "Sub"
+        for centre in [_statistic(each.args[0].args[1], ("mean", "nanmean", "median"))]
+        if centre is not None and _is_of(each.args[0].args[0], centre)
+    }
     for each in execution(script).sums:
         if each.op == "Div" and len(each.args) == 2 and isinstance(each.args[0], Symbol) and each.args[0].op == "Sub":
+            if id(each.args[0].args[1]) in kept and not _is_of(each.args[0].args[0], each.args[0].args[1].args[0]):  # type: ignore[union-attr]
+                continue
             value, centre = each.args[0].args[0], _statistic(each.args[0].args[1], ("mean", "nanmean", "median"))
             spread = _statistic(each.args[1], ("std", "nanstd", "var"))
             if centre is None or spread is None:
@@ -597,6 +654,19 @@ def never_learns(script: Script) -> Iterator[Spot]:
         never = [next((guard for guard in event.guards if _is_never(guard)), None) for event in events]
         if all(each is not None for each in never) and isinstance(never[0], Symbol):
             yield _spot(never[0].node, "this never holds: learning begins when the loop is over", "begin earlier")
+    for place, events in places.items():
+        empty = [next((loop for loop in event.loops if _is_empty(run.walked.get(loop))), None) for event in events]
+        if all(each is not None for each in empty):
+            for where in (empty[0], place):
+                yield _spot(where, "this loop has no pass: what it holds is never learned", "at least one")
+
+
+def _is_empty(walked: Value | None) -> bool:
+    """range(0)"""
+    if not isinstance(walked, Symbol) or walked.op != "range" or len(walked.args) > 2:
+        return False
+    bounds = [number(each) for each in walked.args]
+    return None not in bounds and (bounds[-1] or 0.0) <= (bounds[0] or 0.0 if len(bounds) == 2 else 0.0)
 
 
 def _is_never(guard: Value) -> bool:
@@ -610,6 +680,10 @@ def _is_never(guard: Value) -> bool:
         return False
     kind = str(test.data)
     left, right = test.args
+    if isinstance(left, Symbol) and left.op == "Mod" and kind in ("Eq", "NotEq"):
+        known = [number(each) for each in (*left.args, right)]
+        if all(isinstance(each, Symbol) and each.op == "const" for each in (*left.args, right)) and None not in known and known[1]:
+            return (known[0] % known[1] == known[2]) == ((kind == "NotEq") != negated)  # type: ignore[operator]
     if (
         kind == "Eq"
         and not negated
@@ -653,6 +727,43 @@ def _most(value: Value) -> float | None:
     return None
 
 
+def acts_as_it_was_made(script: Script) -> Iterator[Spot]:
+    """A network that chooses actions, and was neither trained, copied nor loaded, while others of its kind are trained."""
+    run = execution(script)
+    if not run.complete or not run.optimizers:
+        return
+    touched = {id(formulas.root(event.subject)) for event in run.events if event.name != "env step"}
+    touched |= {id(formulas.state_of(given)) for call in run.calls for given in call.args}
+    touched |= {
+        id(formulas.root(each)) for event in formulas.backwards(run) if event.value is not None for each in formulas.gradient(event.value)
+    }
+    copied = {id(each) for copy in formulas.copies(run) for each in copy}
+    trained = [one for each in run.optimizers for one in formulas.parameters(each)]
+    kinds = {name for one in trained if (name := _kind_of(formulas.root(one) or one))}
+    seen: set[int] = set()
+    for event in run.events:
+        taken = event.value.args[1:] if event.name == "env step" and isinstance(event.value, Symbol) else ()
+        for out in [part for given in taken for part in formulas.parts(given) if part.op == "out"]:
+            top = formulas.root(out.args[0])
+            if top is None or id(top) in seen | touched | copied or formulas.optimized(run, top) or _kind_of(top) not in kinds:
+                continue
+            if any(formulas.holds(top, one) or formulas.holds(one, top) for one in trained):
+                continue
+            seen.add(id(top))
+            handed = [call for call, given in event.calls if any(formulas.root(each) is top for each in given)]
+            for where in dict.fromkeys((getattr(top, "node", None), *handed)):
+                yield _spot(
+                    where,
+                    "this network was made, and neither trained nor loaded: it acts at random, whatever the others have learned",
+                    "the trained one",
+                )
+
+
+def _kind_of(network: Value) -> str:
+    """The class of a network of the script."""
+    return network.kind.name if isinstance(network, Record) else ""
+
+
 def step_without_backward(script: Script) -> Iterator[Spot]:
     """An optimizer steps, and no gradient is computed anywhere in the script."""
     run = execution(script)
@@ -669,7 +780,8 @@ def step_without_backward(script: Script) -> Iterator[Spot]:
 
 
 MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
-    "COD131": (array_never_filled,),
+    "COD131": (array_never_filled, rows_before_they_are_written),
+    "COD711": (acts_as_it_was_made,),
     "COD132": (arguments_swapped, name_holds_another, rows_of_another_batch),
     "COD133": (list_never_emptied,),
     "COD309": (statistics_of_another,),
