@@ -238,7 +238,7 @@ BARS: Final = {
     "SB3 with our callback: top-1": (80, 90),
     "off-policy user faults: top-1": (75, 90),
 }
-ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth")
+ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 WORLD_BARS: Final = {
     "our logs: user faults, top-1": (88, 95),
     "our logs: environment faults, top-1": (85, 93),
@@ -262,6 +262,7 @@ def recorded(found: dict[str, Any]) -> list[dict[str, Any]]:
         of_world = what.removeprefix("worlds, ")
         for each in ORDINALS:
             of_world = of_world.removeprefix(f"{each} look").lstrip(",: ")
+        of_world = of_world.removeprefix(look.ADDED).lstrip(",: ")
         bar, stretch = WORLD_BARS.get(of_world, (None, None)) if what.startswith("worlds, ") else BARS.get(what, (None, None))
         lower = "alarm" in what or "calibration error" in what or "names a fault" in what or "confidently wrong" in what
         row: dict[str, Any] = {"what": what, "unit": "%", "better": "lower" if lower else "higher", "bar": bar, "stretch": stretch}
@@ -279,6 +280,10 @@ def looks_at_worlds() -> dict[str, Any]:
     for part, name in zip(look.LOOKS, ORDINALS, strict=True):
         if look.file(part).exists():
             found |= look.rows(look.load(part), f"{name} look")
+    for later, (part, _) in look.LATER.items():
+        if look.file(later).exists():
+            seen = [*look.load(part), *look.load(later)]
+            found |= look.rows_of_sb3(seen, f"{ORDINALS[list(look.LOOKS).index(part)]} look, {look.ADDED}")
     return found
 
 

@@ -3,8 +3,13 @@
 Faults of environments are planted in worlds, one world of each family in turn, as Gymnasium environments. The log beside them says nothing
 but that returns stay at what random actions bring: what is right is the environment's testimony alone, joined as `diagnose --env
 --eval-env` joins it. `--part odd` plants them in environments unlike any world (benchmarks.diagnosis.environments.odd); `--part sound`
-looks at those, at more of odd kinds and at Gymnasium's own, all of them sound; `--part everyday` plants these faults and more in five
-environments that were written to attack the checks (benchmarks.diagnosis.environments.everyday).
+looks at those, at more of odd kinds and at Gymnasium's own, all of them sound, and `--part uncommon` at sound ones of kinds that no other
+part has (benchmarks.diagnosis.environments.uncommon_sound); `--part everyday` plants these faults and more in five
+environments that were written to attack the checks (benchmarks.diagnosis.environments.everyday), `--part strangers` in ten more whose
+mistakes are made in their own code (benchmarks.diagnosis.environments.strangers); `--part visitors` looks at twelve by a guest who had
+not read the checks, with mistakes in their text (benchmarks.diagnosis.environments.visitors), and `--part second_guest` at fourteen by
+another (benchmarks.diagnosis.environments.second_guest). Of those, `second_guest_open` names its misses; of `second_guest_sealed` nothing
+is printed but totals.
 Faults that begin in the middle of a run are left out, since a fresh environment does not have them. For `evaluation-mismatch` the
 answer that evaluation uses another environment is right. Families that are held out are looked at once, and the row says when.
 """
@@ -19,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks import provenance
-from benchmarks.diagnosis.environments import everyday, odd, odd_sound
+from benchmarks.diagnosis.environments import everyday, odd, odd_sound, second_guest, strangers, uncommon_sound, visitors
 from benchmarks.diagnosis.faults import Fault
 from benchmarks.diagnosis.faulty import EnvFault
 from benchmarks.diagnosis.measure import wilson
@@ -29,15 +34,25 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.lint.env import lint_facts
 from rlclinic.diagnosis.rules import cases
 from rlclinic.runs.history import History
-from rlclinic.training.envs.examine import play
+from rlclinic.training.envs.examine import environment, play
 from rlclinic.training.envs.examine.environment import examine
 
 SECONDS: Final = 120.0
 """So long that steps, and not a busy machine, decide when a look is over."""
 LIMITS: Final = {"10%": 0.1, "7% terminal": 0.07, "15%": 0.15}
 """Shares of the world's time limit, by a fault's label."""
-ODD_SCORES: Final = {"reward x1e4": 1e4, "reward /1e4": 1e-4}
+ODD_SCORES: Final = {
+    "reward x1e4": 1e4, "reward /1e4": 1e-4, "cents": 1e-3, "shares of a cent": 1e-4, "bill in millicents": 1e4,
+}  # fmt: skip
 """What a fault multiplies good returns with."""
+GUESTS: Final[dict[str, Any]] = {"visitors": visitors, "second_guest": second_guest}
+GUEST_PARTS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "visitors": ("visitors", visitors.NAMES),
+    "second_guest": ("second_guest", second_guest.NAMES),
+    "second_guest_open": ("second_guest", second_guest.OPEN),
+    "second_guest_sealed": ("second_guest", second_guest.SEALED),
+}
+"""The parts that guests wrote: whose, and which environments of theirs."""
 RETURN: Final = "train/roll/ep_rew_mean"
 SYNONYMS: Final = {"evaluation-mismatch": {"evaluation-environment-differs"}}
 
@@ -75,10 +90,39 @@ class OddCell:
 
     @property
     def accepted(self) -> set[str]:
+        if self.world in strangers.MAKERS:
+            return strangers.WRONG[self.world, self.name]
         return (odd.EVALUATION if self.evaluation else everyday.FAULTS)[self.name][2]
 
 
-def list_cells(part: str, worlds_each: int) -> "Iterator[Cell | OddCell]":
+@dataclass(frozen=True)
+class VisitorCell:
+    """One environment of a guest: as it is, with a mistake in its text, or odd but sound."""
+
+    world: str
+    name: str
+    guest: str = "visitors"
+
+    @property
+    def mistake(self) -> visitors.Slip | None:
+        mistake: visitors.Slip | None = GUESTS[self.guest].slip(self.world, self.name)
+        return mistake
+
+    @property
+    def fault(self) -> str | None:
+        return self.name if self.mistake else None
+
+    @property
+    def accepted(self) -> set[str]:
+        return set(self.mistake.accepted) if self.mistake else set()
+
+
+def is_sealed(cell: "Cell | OddCell | VisitorCell") -> bool:
+    """Whether it may only be counted: nobody is to learn how it was answered."""
+    return isinstance(cell, VisitorCell) and cell.guest == "second_guest" and cell.world in second_guest.SEALED
+
+
+def list_cells(part: str, worlds_each: int) -> "Iterator[Cell | OddCell | VisitorCell]":
     """Every fault in some worlds, each of another family; and every sound world once. Odd environments have every fault that fits."""
     if part == "odd":
         for name in odd.SOUND:
@@ -91,8 +135,18 @@ def list_cells(part: str, worlds_each: int) -> "Iterator[Cell | OddCell]":
             yield from (OddCell(name, label) for label, fault in everyday.FAULTS.items() if everyday.fits(name, fault[1]))
             yield OddCell(name, "")
         return
-    if part == "sound":
-        yield from (OddCell(name, "") for name in odd_sound.ALL)
+    if part in GUEST_PARTS:
+        guest, names = GUEST_PARTS[part]
+        changed = [*GUESTS[guest].SLIPS, *GUESTS[guest].VARIANTS]
+        yield from (VisitorCell(world, name, guest) for world, name in changed if world in names)
+        yield from (VisitorCell(name, "", guest) for name in names)
+        return
+    if part == "strangers":
+        yield from (OddCell(world, name) for world, name in strangers.WRONG)
+        yield from (OddCell(world, "") for world in strangers.MAKERS)
+        return
+    if part in ("sound", "uncommon"):
+        yield from (OddCell(name, "") for name in (odd_sound.ALL if part == "sound" else uncommon_sound.SOUND))
         return
     # Worlds that an earlier part left belong to families that were examined with it.
     known = [name for name in cells.worlds(part) if families.world(name).family in cells.SPLITS[part]]
@@ -111,11 +165,15 @@ def _assume_speed(env: Any, seconds: float = 1.0, steps: int = 5_000) -> dict[st
     return {"steps": 1_000.0, "seconds": 0.1}
 
 
-def look(cell: Cell | OddCell) -> tuple[str, float, bool]:
+def look(cell: Cell | OddCell | VisitorCell) -> tuple[str, float, bool]:
     """The first cause, its probability, and whether that is right (for a sound world: whether it is not the environment's)."""
     play.RANDOM_STEPS, play.CONSTANT_STEPS = 3_000, 300
     play.speed = _assume_speed
-    facts, threshold = _look_at_odd(cell) if isinstance(cell, OddCell) else _look_at_world(cell)
+    environment.MOST_SEARCH = SECONDS
+    if isinstance(cell, VisitorCell):
+        facts, threshold = _look_at_visitor(cell)
+    else:
+        facts, threshold = _look_at_odd(cell) if isinstance(cell, OddCell) else _look_at_world(cell)
     run = _silent_log(facts[0], threshold)
     beside = (lint_facts(facts[1]), facts[1]) if len(facts) > 1 else None
     first = environment_evidence.join(engine.diagnose([run]), [Case(run)], lint_facts(facts[0]), facts[0], beside).causes[0]
@@ -137,7 +195,9 @@ def _look_at_world(cell: Cell) -> tuple[list[dict[str, Any]], float | None]:
 
 def _look_at_odd(cell: OddCell) -> tuple[list[dict[str, Any]], float | None]:
     """The same; the threshold is most of the way from random actions to the best simple policy of the sound environment, if either ends."""
-    make = {**odd_sound.ALL, **everyday.SOUND}[cell.world]
+    if cell.world in uncommon_sound.SOUND:
+        return [examine(uncommon_sound.SOUND[cell.world], cell.world, SECONDS, searches=True)], uncommon_sound.threshold(cell.world)
+    make = {**odd_sound.ALL, **everyday.SOUND, **strangers.MAKERS}[cell.world]
     sound = examine(make, cell.world, SECONDS, searches=True)
     returns = sound["random"].get("returns") or [0.0]
     level = float(np.mean(returns))
@@ -147,7 +207,22 @@ def _look_at_odd(cell: OddCell) -> tuple[list[dict[str, Any]], float | None]:
         return [sound, examine(lambda: odd.EVALUATION[cell.name][0](make()), cell.world, SECONDS)], threshold
     if not cell.name:
         return [sound], threshold
+    if cell.world in strangers.MAKERS:
+        return [examine(lambda: strangers.MAKERS[cell.world](cell.name), cell.world, SECONDS, searches=True)], threshold
     return [examine(lambda: everyday.FAULTS[cell.name][0](make()), cell.world, SECONDS, searches=True)], threshold
+
+
+def _look_at_visitor(cell: VisitorCell) -> tuple[list[dict[str, Any]], float | None]:
+    """The same; the threshold is its author's."""
+    guest, mistake = GUESTS[cell.guest], cell.mistake
+    changed = guest.maker(cell.world, cell.name)
+    if mistake is None:
+        return [examine(changed, cell.world, SECONDS, searches=True)], guest.threshold(cell.world, cell.name)
+    threshold = guest.threshold(cell.world) * mistake.scores
+    if mistake.evaluation:
+        sound = examine(guest.maker(cell.world), cell.world, SECONDS, searches=True)
+        return [sound, examine(changed, cell.world, SECONDS)], threshold
+    return [examine(changed, cell.world, SECONDS, searches=True)], threshold
 
 
 def _maker(world: str, fault: EnvFault, limit: int) -> Any:
@@ -170,23 +245,26 @@ def _silent_log(facts: dict[str, Any], threshold: float | None) -> History:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=(*cells.SEEDS, "odd", "sound", "everyday"), default="fit")
+    parser.add_argument("--part", choices=(*cells.SEEDS, "odd", "sound", "uncommon", "everyday", "strangers", *GUEST_PARTS), default="fit")
     parser.add_argument("--worlds", type=int, default=2, help="worlds for each fault")
     parser.add_argument("--every", type=int, default=1, help="only each so many-th cell, to try it out")
     parser.add_argument("--first", type=int, default=0, help="of those, the place of the first")
     parser.add_argument("--sound", action="store_true", help="only those without a fault")
     parser.add_argument("--processes", type=int, default=2)
     asked = parser.parse_args()
-    wanted = list(list_cells(asked.part, asked.worlds))[asked.first :: asked.every]
+    wanted = list(list_cells(asked.part, asked.worlds))
+    if (asked.first or asked.every > 1) and any(map(is_sealed, wanted)):
+        parser.error("--first and --every pick single cells, and of a sealed part only totals are told: leave them out.")
+    wanted = wanted[asked.first :: asked.every]
     wanted = [cell for cell in wanted if not asked.sound or cell.fault is None]
     with get_context("spawn").Pool(asked.processes) as pool:
         answers = []
         for cell, answer in zip(wanted, pool.imap(look, wanted), strict=True):
             answers.append(answer)
             first, odds, right = answer
-            if not right:
+            if not right and not is_sealed(cell):
                 name = (
-                    "sound"
+                    f"sound {cell.name if isinstance(cell, VisitorCell) else ''}".strip()
                     if cell.fault is None
                     else cell.fault
                     if isinstance(cell.fault, str)
@@ -196,7 +274,17 @@ def main() -> None:
     faults = [answer for cell, answer in zip(wanted, answers, strict=True) if cell.fault is not None]
     sound = [answer for cell, answer in zip(wanted, answers, strict=True) if cell.fault is None]
     rows = []
-    kinds = {"odd": "environments unlike any world", "sound": "odd and well-known environments", "everyday": "five more environments"}
+    kinds = {
+        "odd": "environments unlike any world",
+        "sound": "odd and well-known environments",
+        "uncommon": "environments of kinds that no other part has",
+        "everyday": "five more environments",
+        "strangers": "ten environments with mistakes in their own code",
+        "visitors": "twelve environments of a guest",
+        "second_guest": "fourteen environments of a second guest",
+        "second_guest_open": "the open seven of a second guest",
+        "second_guest_sealed": "the sealed seven of a second guest",
+    }
     where = kinds.get(asked.part, f"{asked.part} families")
     for what, bar, better, hits, count in [
         (f"with --env, {where}: environment faults, top-1", 95, "higher", sum(each[2] for each in faults), len(faults)),

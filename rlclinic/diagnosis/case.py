@@ -291,7 +291,7 @@ class Case:
             # With one or two evaluations the rest is judged by training returns, which lag behind them.
             ended = self.ended_at if progress.source == "training" else progress.last
             if ended >= self.threshold - max(0.02 * abs(self.threshold), scatter):
-                return "solved"
+                return "lost" if self._gave_up_success else "solved"
             if not (self.unfinished and self.is_early):
                 return "lost"
         if self.is_early:
@@ -304,6 +304,15 @@ class Case:
         _, late = detect.late_trend(trained)
         grew = late.rising and late.rise > 0.1 * max(progress.gain, detect.spread(trained.values))
         return "learning" if grew else "plateau"
+
+    @property
+    def _gave_up_success(self) -> bool:
+        """Whether episodes succeeded, and hardly any does any more: a return that stayed above its threshold is paid for something else."""
+        if self.required_success is None or not self._outcome.lost:
+            return False
+        judged = self.signal(columns.EVAL_SUCCESS)
+        late = (judged if len(judged) >= 3 else self.signal(columns.SUCCESS)).share(0.8)
+        return len(late) > 0 and late.median < 0.5 * self.required_success
 
     @property
     def is_early(self) -> bool:

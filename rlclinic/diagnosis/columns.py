@@ -53,5 +53,7 @@ OFF_POLICY: Final = (*Q_LEARNERS, *ACTORS)
 """Algorithms that learn from a replay."""
 OFFLINE: Final = ("bc", "td3_bc", "iql", "awac", "cql", "cal_ql", "rlpd", "dt")
 """Algorithms that learn from recorded data: nobody acts, or only after a while, and evaluations are what has returns throughout."""
+UNREWARDED: Final = ("bc", "dagger", "safe_dagger", "ensemble_dagger", "gail", "airl")
+"""Algorithms that the environment's reward teaches nothing: they imitate, and returns are a report."""
 ONLINE, SWITCH_DIP = "train/sentinel/online", "train/sentinel/switch_dip"
 """Whether a run that began on recorded data acts by now, and what the first steps of acting cost it."""

@@ -4,8 +4,10 @@ A fault that is seen in the environment itself is nearly certain, and outranks w
 other, that is said: the runs may have been trained on another version, or behind wrappers that were not examined.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +16,7 @@ from rlclinic.diagnosis import columns
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.causes import HEALTHY, UNKNOWN, known
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Evidence, Finding, GroupFinding, Remedy, Severity, Witness
+from rlclinic.diagnosis.lint.env import reading
 from rlclinic.diagnosis.lint.env.linter import EnvLint
 from rlclinic.diagnosis.registry import grade, percent, say
 
@@ -68,7 +71,7 @@ HIDDEN: Final = {
     "observation-constant": ("actions-without-effect", "observation-noise", "observation-late", "observation-partial", "reward-noise"),
     "observation-not-updated": ("actions-without-effect", "observation-noise", "observation-late", "observation-partial", "reward-noise"),
     "observation-noise": ("actions-without-effect", "reward-noise", "observation-late", "final-observation-overwritten"),
-    "observation-late": ("actions-without-effect",),
+    "observation-late": ("actions-without-effect", "observation-partial"),
     "starts-identical": ("observation-partial",),
     "reward-clipped": ("reward-scale-too-small", "episode-too-short", "deceptive-reward"),
     "reward-scale-too-small": ("episode-too-short",),
@@ -82,14 +85,25 @@ HIDDEN: Final = {
         "observation-constant",
         "episode-too-short",
         "environment-changed",
+        "observation-not-updated",
+        "observation-partial",
+        "observation-late",
+        "observation-noise",
+        "action-bounds",
+        "starts-identical",
+        "reward-delayed",
+        "reward-noise",
     ),
+    "reward-shifted": ("reward-sign", "reward-scale-too-large", "deceptive-reward"),
     "environment-changed": ("reward-noise",),
     "time-limit-missing": ("observation-scale", "reward-scale-too-large", "reward-never-seen"),
     "reward-never-seen": ("reward-scale-too-small", "reward-sparse"),
     "reward-sparse": ("actions-without-effect",),
-    "reward-delayed": ("reward-sparse", "reward-noise", "reward-clipped", "reward-sign"),
+    "reward-delayed": ("observation-partial", "reward-sparse", "reward-noise", "reward-clipped", "reward-sign"),
     "reward-noise": ("reward-scale-too-large", "reward-sign", "deceptive-reward"),
-    "time-limit-as-terminal": ("episode-too-short",),
+    "time-limit-as-terminal": ("episode-too-short", "observation-partial"),
+    "environment-not-finite": ("observation-partial", "observation-not-updated"),
+    "deceptive-reward": ("episode-too-short",),
 }
 """By cause: others that cannot be told while it is there."""
 NEAR: Final = 0.15
@@ -121,15 +135,42 @@ def find_signs(lint: EnvLint, facts: Mapping[str, Any], cases: Sequence[Case]) -
         *_judge_farming(lint, cases),
         *_judge_sign(facts, cases),
         *_judge_sizes(facts),
+        *_judge_hidden(facts),
         *_judge_clock(facts),
         *_judge_reach(facts, cases),
         *_judge_cut(facts, cases),
         *_judge_costs(facts, cases),
+        *_judge_failures(facts),
+        *_judge_ease(facts, cases),
+        *_judge_inside(facts),
+        *_judge_text(facts, cases),
     ]
+    signs = [one if one.check != "ENV412" else replace(one, certainty=one.certainty * _weigh_costs(facts, cases)) for one in signs]
+    signs = [one if one.check != "ENV409" else replace(one, certainty=one.certainty * _weigh_chance(facts, cases)) for one in signs]
+    if _is_won_by_chance(facts, cases):
+        signs = [one for one in signs if one.check != "ENV312"]
+    if _tells_time(facts):
+        signs = [one if one.check != "ENV211" else replace(one, certainty=min(one.certainty, ODD_BUT_SHOWN)) for one in signs]
+    if _is_reached_for_sure(facts, cases):
+        signs = [one if one.check not in REACHED else replace(one, certainty=min(one.certainty, ODD_BUT_SHOWN)) for one in signs]
     kept: dict[str, Sign] = {}
     for one in sorted(signs, key=lambda each: -each.certainty):
         if one.certainty >= FAINT and not _is_made_up_for(one.cause, facts, cases):
             kept.setdefault(one.cause, one)
+    inside = facts.get("inside") or {}
+    starts, source = kept.get("starts-identical"), facts.get("source") or {}
+    if starts is not None and starts.check != SAID:
+        meant = bool(source) and reading.draws_at_starts(source["text"], source["class"]) is False
+        # What is shown of the starts is the same, and they are not; or nothing is drawn for them, and nothing was meant to be.
+        if meant or inside.get("differ_at_starts"):
+            del kept["starts-identical"]
+    dark = kept.get("observation-partial")
+    if dark is not None and dark.text.startswith("observation[") and _shows_what_counts(facts):
+        del kept["observation-partial"]
+    part = kept.get("actions-without-effect")
+    if part is not None and part.check == "ENV208":
+        # What that part of the action would move stands still for it.
+        kept = {cause: each for cause, each in kept.items() if cause not in ("observation-constant", "observation-not-updated")}
     idle, paid = kept.get("actions-without-effect"), ((facts.get("seeding") or {}).get("trace") or {}).get("rewards") or [0.0, 1.0]
     if idle is not None and idle.check == "ENV207" and np.ptp(paid) < 1e-9:
         # Nothing moves because nothing is done; if only the sight of it were frozen, some steps would be paid more than others.
@@ -175,6 +216,21 @@ def _judge_farming(lint: EnvLint, cases: Sequence[Case]) -> Iterator[Sign]:
 
 
 def _judge_sign(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sign]:
+    """What thresholds and returns say of signs; little, where the text pays more for something that nobody has done yet."""
+    unseen = _pays_more_than_seen(facts)
+    for one in _compare_with_opposite(facts, cases):
+        yield replace(one, certainty=min(one.certainty, ODD_BUT_SHOWN)) if unseen and one.cause == "reward-sign" else one
+
+
+def _pays_more_than_seen(facts: Mapping[str, Any]) -> bool:
+    source, rewards, ran = facts.get("source") or {}, facts.get("rewards") or {}, (facts.get("inside") or {}).get("lines_run")
+    if not source.get("text") or not ran or not rewards:
+        return False
+    # What was paid with the other sign was met.
+    return reading.pays_more_than_seen(source["text"], source["class"], ran, max(abs(rewards["min"]), abs(rewards["max"])))
+
+
+def _compare_with_opposite(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sign]:
     """A threshold that no policy comes near, and that the opposite reward would reach."""
     threshold, searched, rewards = cases[0].threshold, facts.get("search") or {}, facts.get("rewards") or {}
     if not threshold or "best" not in searched or "worst" not in searched or not rewards:
@@ -184,10 +240,12 @@ def _judge_sign(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sig
     # No step ever pays what the threshold is made of.
     opposite = (threshold > 0 >= max(rewards["max"], best)) or (threshold < 0 <= min(rewards["min"], worst))
     if opposite and -best - room <= threshold <= -worst + room and best > worst:
+        # Where the action alone is what is paid for, and doing nothing costs nothing, it is the price of actions that is too high.
+        priced = ((facts.get("transitions") or {}).get("reward_by_action") or 0.0) > 0.8
         span = f"{say(worst)} to {say(best)}"
         yield Sign(
             "reward-sign",
-            0.93,
+            0.7 if priced else 0.93,
             "ENV411",
             f"simple policies return {span}; the threshold is {say(threshold)}, which only the opposite reward could reach",
             "turn the sign of the reward in step()",
@@ -202,13 +260,37 @@ def _judge_sign(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sig
             f"and the threshold is {say(threshold)}"
         )
         yield Sign("reward-sign", 0.88, "ENV411", text, "turn the sign of the reward in step()")
-    elif threshold > 0 and searched.get("solved") and best + 0.05 * (best - worst) < threshold <= -worst < 2 * threshold:
-        # The best of a search may be far from the best there is; of a table that was solved it is not. And a task that always doing the
+    elif _is_out_of_reach(facts, threshold, best) and threshold <= -worst:
+        most, longest = say(max(rewards["max"], 0.0)), _find_longest(facts)
+        text = (
+            f"no step pays more than {most}, which {longest} steps cannot add up to the threshold of {say(threshold)}; "
+            f"a simple policy returns {say(worst)}, which the opposite reward would pay for"
+        )
+        yield Sign("reward-sign", 0.9, "ENV411", text, "turn the sign of the reward in step()")
+    elif threshold > 0 and best + 0.05 * (best - worst) < threshold <= -worst < 2 * threshold:
+        # The best of a search may be far from the best there is; of a table that was solved it is not, and where three shapes of policies
+        # with as much time for either direction come there in the one and not in the other, it hardly is. And a task that always doing the
         # same would solve is none: the opposite reward must take a policy that reacts, too.
-        if -_find_worst_constant(facts) >= threshold:
+        if -_find_worst_constant(facts) >= threshold or not (searched.get("solved") or searched.get("thorough")):
             return
         text = f"no simple policy returns more than {say(best)}; one returns {say(worst)}, and the threshold is {say(threshold)}"
-        yield Sign("reward-sign", 0.72, "ENV411", text, "turn the sign of the reward in step(), if it is wrong")
+        certainty = 0.72 if searched.get("solved") else 0.62
+        yield Sign("reward-sign", certainty, "ENV411", text, "turn the sign of the reward in step(), if it is wrong")
+
+
+def _find_longest(facts: Mapping[str, Any]) -> int:
+    """The most steps that an episode can have; 0 where it has no end."""
+    lengths = (facts.get("random") or {}).get("lengths") or []
+    return int(facts.get("time_limit") or _find_cut(facts) or (max(lengths) if len(set(lengths[:20])) == 1 else 0))
+
+
+def _is_out_of_reach(facts: Mapping[str, Any], threshold: float, best: float) -> bool:
+    """Whether the largest reward of any step cannot add up to the threshold, where rewards are many and of few sizes or bounded."""
+    rewards, longest = facts["rewards"], _find_longest(facts)
+    seen = (facts.get("transitions") or {}).get("at_most") or 0.0
+    # The largest reward is met often: what pays more is not simply still to be found.
+    usual = rewards["max"] > 0 and (rewards.get("distinct", np.inf) <= 8 or seen > 0.02) and rewards["nonzero"] > 0.5
+    return threshold > 0 and bool(longest) and usual and best < threshold and longest * rewards["max"] < 0.9 * threshold
 
 
 def _pays_most_for_an_end(facts: Mapping[str, Any], threshold: float, best: float) -> bool:
@@ -240,6 +322,236 @@ def _find_range(facts: Mapping[str, Any], searched: Mapping[str, Any]) -> tuple[
     return max([searched["best"], *means]), min([searched["worst"], *means])
 
 
+def _judge_hidden(facts: Mapping[str, Any]) -> Iterator[Sign]:
+    """Numbers that never change, and actions that are paid for while nothing that is shown depends on them."""
+    effects, dimensions = facts.get("effects") or {}, [] if facts.get("summed_up") else facts.get("dimensions") or []
+    fixed = [place for place, each in enumerate(dimensions) if each["std"] == 0]
+    unseen = effects.get("rewards_differ_from") is not None and effects.get("observations_differ_from") is None
+    if unseen and 0 < len(fixed) < len(dimensions):
+        text = f"other actions are paid otherwise and nothing that is observed differs; observation{fixed[:8]} never changes"
+        yield Sign("observation-partial", 0.96, "ENV302", text, "show what actions change, or look whether its sensor works")
+
+
+def _judge_failures(facts: Mapping[str, Any]) -> Iterator[Sign]:
+    """Ends without success that pay more than any step on the way."""
+    failed, rewards = (facts.get("transitions") or {}).get("failed_pays"), facts.get("rewards") or {}
+    if failed is not None and failed > 0 and failed > 2 * max(rewards.get("before_end_max", failed), 0.0):
+        text = f"an end without success pays {say(failed)}, and no step before it more than {say(rewards['before_end_max'])}"
+        yield Sign("reward-sign", 0.86, "ENV411", text, "turn the sign of what a failed end pays")
+
+
+def _judge_ease(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sign]:
+    """A threshold that random actions meet: what is paid is not what it was set for."""
+    threshold, rewards, returns = cases[0].threshold, facts.get("rewards") or {}, (facts.get("random") or {}).get("returns") or []
+    if threshold is None or len(returns) < 8 or not rewards:
+        return
+    mean, error = float(np.mean(returns)), float(np.std(returns) / np.sqrt(len(returns)))
+    if mean < threshold + 0.2 * abs(threshold) + 4 * error:
+        return
+    text = f"random actions return {say(mean)}, and the threshold is {say(threshold)}"
+    if threshold < 0 < rewards["mean"] and rewards["max"] > 3 * abs(min(rewards["min"], 0.0)):
+        yield Sign("reward-sign", 0.88, "ENV411", f"{text}: costs are paid as if they were earned", "turn the sign of the reward in step()")
+    elif threshold < 0 and rewards["max"] <= 0 and 0 < _find_cut(facts) <= SHORT_EPISODE:
+        text = f"{text}: episodes are cut after {_find_cut(facts)} steps, before what every step costs adds up"
+        yield Sign("episode-too-short", 0.88, "ENV414", text, "a larger max_episode_steps")
+    elif rewards["mean"] > rewards["std"] and _is_paid_for_acting(facts):
+        yield Sign("deceptive-reward", 0.88, "ENV412", f"{text}: what is done is paid, whatever it leads to", "pay for what is reached")
+    elif rewards["mean"] > rewards["std"]:
+        text = f"{text}: every step pays about {say(rewards['mean'])}, whatever is done"
+        yield Sign("reward-shifted", 0.88, "ENV411", text, "take away what is paid for every step")
+
+
+def _name(facts: Mapping[str, Any], attribute: str) -> str:
+    """An attribute with the line of the environment's file that makes it, where there is one."""
+    source, ran = facts.get("source") or {}, set((facts.get("inside") or {}).get("lines_run") or [])
+    made = re.compile(rf"self\.{re.escape(attribute)}\b[^=]*=(?!=)")
+    lines = [number for number, line in enumerate(str(source.get("text") or "").splitlines(), 1) if made.search(line) and number in ran]
+    return f"self.{attribute}" + (f" ({Path(str(source['file'])).name}:{lines[-1]})" if lines else "")
+
+
+def _is_paid_for_acting(facts: Mapping[str, Any]) -> bool:
+    """Whether what a step pays is much another for another action that is always taken."""
+    played = [record for record in (facts.get("constant") or {}).values() if record.get("returns")]
+    rates = [float(np.sum(each["returns"]) / np.sum(each["lengths"])) for each in played]
+    return len(rates) > 1 and max(rates) - min(rates) > 0.5 * abs(facts["rewards"]["mean"])
+
+
+MENT: Final = ("level", "curriculum", "difficulty", "stage", "phase", "episode", "total", "lesson", "elo", "rating", "statistic", "record")
+"""Words in names of what is meant to outlive a reset."""
+
+
+def _judge_inside(facts: Mapping[str, Any]) -> Iterator[Sign]:
+    """What the environment keeps in its own attributes (rlclinic.training.envs.examine.inside)."""
+    seen, source = facts.get("inside") or {}, facts.get("source") or {}
+    meant = reading.kept_on_purpose(source["text"], source["class"]) if source.get("text") else frozenset()
+    left = [name for name in seen.get("left_that_matter") or [] if name not in meant and not any(word in name.lower() for word in MENT)]
+    if left:
+        text = f"reset() leaves {_name(facts, left[0])} as the last episodes left it, and episodes differ for it"
+        yield Sign("never-reset", 0.955, "ENV206", text, f"set self.{left[0]} again in reset()")
+    tried, exchanged, told = seen.get("parts_tried") or 0, seen.get("exchanged") or {}, seen.get("told") or {}
+    idle = [place for place, count in enumerate(seen.get("parts") or []) if count == 0]
+    if idle and tried >= FEWEST_STATES:
+        text = f"action{idle}: its lowest and its highest value led to the same from {tried} states, for six steps"
+        yield Sign("actions-without-effect", 0.93, "ENV208", text, "use that part of the action in step(), or drop it from the space")
+    counted = {
+        name: each for name, each in exchanged.items() if each["tried"] >= 4 and max(each["paid"], each["ended"]) >= 0.3 * each["tried"]
+    }
+    owed = [name for name, each in counted.items() if each["owed"] >= 0.3 * each["tried"] and not each["shown"]]
+    blind = [
+        name
+        for name, each in exchanged.items()
+        if (name in counted or (not each["shown"] and each["paid"] >= 2 and each["tried"] >= 4))
+        and name not in owed
+        # A card that lies face down is chance, and nobody forgot to show it.
+        and name not in (seen.get("drawn_again") or ())
+        and told.get(name, 0.0) < SEEN
+        and (not each["shown"] or each["ahead"] >= 0.5 * max(each["paid"], 1))
+    ]
+    if owed:
+        text = f"{_name(facts, owed[0])} is summed up, shown nowhere, and paid at one later step"
+        yield Sign("reward-delayed", 0.94, "ENV407", text, "pay each step what it earned")
+    elif (
+        len(counted) > 1
+        and not any(each["shown"] or each.get("now") for each in counted.values())
+        and min(told.get(name, 0.0) for name in counted) < 0.95
+    ):
+        text = f"no observation answers to any of {', '.join(f'self.{name}' for name in list(counted)[:3])}, which decide what is paid"
+        yield Sign("observation-not-updated", 0.94, "ENV401", text, "make the observation anew from the state in step()")
+    elif blind:
+        # What only decides when it is over, as lives that are left do, makes nothing unlearnable.
+        paid = any(exchanged[name]["paid"] for name in blind)
+        text = f"{_name(facts, blind[0])} decides {'what is paid' if paid else 'when it is over'}, and no observation answers to it"
+        yield Sign("observation-partial", 0.92 if paid else ODD_BUT_SHOWN, "ENV302", text, f"show self.{blind[0]} in the observation")
+    else:
+        carried = seen.get("carried") or {}
+        # Neither what is shown now answers to it, nor can it be told from that otherwise.
+        unseen = [
+            name
+            for name, each in counted.items()
+            if seen.get("looked_at_once")
+            and each.get("now") == 0
+            and told.get(name, 1.0) < HARDLY_SEEN
+            and carried.get(name, 0.0) > CARRIED
+        ]
+        if unseen:
+            text = f"{_name(facts, unseen[0])} carries what was done before, decides what is paid, and the observation does not tell it"
+            yield Sign("observation-partial", 0.86, "ENV302", text, f"show self.{unseen[0]} in the observation, or stack frames")
+    shown = seen.get("shown") or []
+    late = [each for each in shown if each["as"] == "late"]
+    lost = [each for each in shown if each["as"] in ("size", "cut")]
+    if held := [each for each in shown if each["as"] == "held"]:
+        text = f"observation[{held[0]['column']}] is self.{held[0]['name']}, made anew every {say(held[0]['share'])} steps only"
+        yield Sign("observation-not-updated", 0.88, "ENV401", text, "make the observation anew from the state at every step")
+    if late:
+        text = f"observation[{late[0]['column']}] is self.{late[0]['name']} of {say(late[0]['share'])} steps before"
+        yield Sign("observation-late", 0.93, "ENV402", text, "return the newest state")
+    if len(lost) >= 2:
+        how = "without its sign" if lost[0]["as"] == "size" else f"cut off in {percent(lost[0]['share'])} of the steps"
+        text = f"observation[{lost[0]['column']}] is self.{lost[0]['name']} {how}; {len(lost)} numbers are like that"
+        yield Sign("observation-partial", 0.9, "ENV302", text, "show the whole range, sign and all")
+    noise = grade(seen.get("drawn_anew") or 0.0, 0.12, 0.3)
+    if noise > 0:
+        text = f"{percent(seen['drawn_anew'])} of what observations vary by differs when the same state is looked at twice"
+        yield Sign(
+            "observation-noise", 0.95 * noise, "ENV403", text, "is the noise meant to be that large? Average, stack frames, or use a memory"
+        )
+
+
+REACHED: Final = frozenset({"ENV307", "ENV308", "ENV312", "ENV406", "ENV408", "ENV410", "ENV412"})
+"""Checks of what stands in the way of every policy: of none, where a simple one meets the threshold by what is shown and paid."""
+NOW_AND_THEN: Final = 0.1
+MANY_NUMBERS, FEW_OF_THEM = 12, 0.1
+"""Numbers of an observation of which so small a share may stand still."""
+ODD_BUT_SHOWN: Final = 0.35
+"""How certain the end of a time may be a fault that observations tell."""
+SAID: Final = "ENV203"
+"""The check of seeds, where the text shows one that is fixed."""
+FEWEST_STATES: Final = 12
+HARDLY_SEEN, CARRIED = 0.2, 0.3
+TOLD: Final = 0.95
+SEEN: Final = 0.5
+"""The share of an attribute that observations tell from which on it is shown."""
+
+
+def _judge_text(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sign]:
+    """What the environment's own text says, where what was measured does not speak against it."""
+    source, seen, random = facts.get("source") or {}, facts.get("inside") or {}, facts.get("random") or {}
+    if not source.get("text") or not seen.get("lines_run"):
+        return
+    rewards, paid = facts.get("rewards") or {}, reading.by_cause(reading.read(source["text"], source["class"], seen["lines_run"]))
+    for cause, passage in paid.items():
+        where = f"{Path(str(source['file'])).name}:{passage.line}: {passage.text[:100]}: {passage.what}"
+        if cause == "starts-identical":
+            same_starts = not seen.get("differ_at_starts") or (facts.get("seeding") or {}).get("start_varies") is False
+            again = (facts.get("seeding") or {}).get("seed_matters") is False
+            if same_starts or again:
+                yield Sign(cause, 0.96, SAID, where, "pass the seed on: super().reset(seed=seed), and draw from self.np_random")
+        elif cause == "reward-sign":
+            reached = _is_within_reach(facts, cases)
+            certainty = (0.94 if passage.share > 0.6 else 0.88) - (0.5 if reached else 0.0)
+            yield Sign(cause, certainty, "ENV411", where, "turn the sign of this term")
+        elif cause == "reward-shifted":
+            yield Sign(cause, 0.95, "ENV411", where, "turn the sign of this number")
+        elif cause == "reward-sparse" and rewards.get("nonzero", 1.0) < 0.3:
+            yield Sign(cause, 0.9, "ENV408", where, "pay the number as it is")
+        elif cause == "deceptive-reward":
+            yield Sign(cause, 0.85 - (0.5 if _is_within_reach(facts, cases) else 0.0), "ENV412", where, "pay for the way that leads there")
+        elif cause == "time-limit-as-terminal":
+            counter = passage.what.removeprefix("self.").removesuffix(" counts steps")
+            if (seen.get("told") or {}).get(counter, 1.0) < SEEN:
+                yield Sign(cause, 0.93, "ENV211", f"{where}, and the observation does not tell it", "return the limit as truncated")
+        elif cause == "time-limit-missing" and not random.get("returns"):
+            yield Sign(cause, 0.97, "ENV209", where, "compare with >=, or count whole steps")
+
+
+def _is_within_reach(facts: Mapping[str, Any], cases: Sequence[Case]) -> bool:
+    """Whether a simple policy meets the threshold that random actions do not: then what is paid is what was meant."""
+    threshold, searched, random = cases[0].threshold, facts.get("search") or {}, (facts.get("random") or {}).get("returns") or []
+    if threshold is None or "best" not in searched or not random:
+        return False
+    return float(np.mean(random)) < threshold <= float(searched["best"])
+
+
+def _is_reached_for_sure(facts: Mapping[str, Any], cases: Sequence[Case]) -> bool:
+    """The same, and neither by the luck of a few episodes nor within what random actions return now and then."""
+    threshold, searched, random = cases[0].threshold, facts.get("search") or {}, (facts.get("random") or {}).get("returns") or []
+    if threshold is None or "best_error" not in searched or len(random) < 8:
+        return False
+    chance = float(np.mean(random)) + 4 * float(np.std(random) / np.sqrt(len(random)))
+    return chance < threshold <= float(searched["best"]) - 2 * float(searched["best_error"])
+
+
+def _is_won_by_chance(facts: Mapping[str, Any], cases: Sequence[Case]) -> bool:
+    """Whether random actions succeed now and then, and one success is all that is asked for: a game that pays at its end."""
+    threshold, pays = cases[0].threshold, (facts.get("transitions") or {}).get("success_pays")
+    if threshold is None or pays is None:
+        return False
+    return ((facts.get("random") or {}).get("success") or 0.0) >= NOW_AND_THEN and pays >= threshold > 0
+
+
+def _shows_what_counts(facts: Mapping[str, Any]) -> bool:
+    """Whether parts of a picture, or a few of many numbers, stay as they are, and all that decides what is paid shows in the rest."""
+    dimensions, inside = facts.get("dimensions") or [], facts.get("inside") or {}
+    tried, told = inside.get("exchanged") or {}, inside.get("told") or {}
+    counts = {name: each for name, each in tried.items() if each["tried"] >= 4 and each["paid"] + each["ended"] > 0}
+    if counts and all(told.get(name, 0.0) >= TOLD for name in counts):
+        # A number that is always 1 hides nothing where the others tell all of it.
+        return True
+    moved = list(counts.values())
+    if len((facts.get("observation_space") or {}).get("shape") or []) == 3:
+        return bool(moved) and all(each["shown"] for each in moved)
+    fixed = sum(each["std"] == 0 for each in dimensions)
+    if len(dimensions) < MANY_NUMBERS or fixed > FEW_OF_THEM * len(dimensions):
+        return False
+    return bool(moved) and all(max(each["shown"], each.get("now", 0)) >= 0.9 * each["tried"] for each in moved)
+
+
+def _tells_time(facts: Mapping[str, Any]) -> bool:
+    """Whether the observation tells a count of steps that the environment keeps: a number of rounds may be the task's own."""
+    seen = facts.get("inside") or {}
+    return any((seen.get("told") or {}).get(name, 0.0) >= SEEN for name in seen.get("clocks") or ())
+
+
 def _judge_clock(facts: Mapping[str, Any]) -> Iterator[Sign]:
     """A time limit that episodes reach, and that is never reported as one."""
     random, limit = facts.get("random") or {}, facts.get("time_limit")
@@ -248,23 +560,39 @@ def _judge_clock(facts: Mapping[str, Any]) -> Iterator[Sign]:
     if limit and reached >= 3 and not random.get("truncated"):
         text = f"{reached} of {len(lengths)} random episodes reach the time limit of {limit} steps, and say `terminated`"
         # Where observations tell the time, the end may be part of the task.
-        yield Sign("time-limit-as-terminal", 0.45 if random.get("shows_clock") else 0.95, "ENV211", text, "return the limit as truncated")
+        yield Sign("time-limit-as-terminal", 0.33 if random.get("shows_clock") else 0.95, "ENV211", text, "return the limit as truncated")
 
 
 def _judge_reach(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sign]:
     """A time limit within which steps that all pay about the same cannot add up to the threshold."""
-    threshold, rewards, longest = cases[0].threshold, facts.get("rewards") or {}, _find_cut(facts)
-    if not threshold or not rewards or not longest or rewards["std"] > 0.2 * abs(rewards["mean"]):
+    threshold, rewards, longest = cases[0].threshold, facts.get("rewards") or {}, _find_cut(facts) or facts.get("time_limit") or 0
+    lengths = (facts.get("random") or {}).get("lengths") or []
+    if threshold and rewards and len(lengths) >= 20 and max(lengths) <= AT_ONCE and max(lengths) * rewards["max"] < 0.35 * threshold:
+        text = f"{len(lengths)} random episodes are over after {max(lengths)} steps at most; the threshold is {say(threshold)}"
+        yield Sign("episode-too-short", 0.93, "ENV210", text, "look at the condition of `terminated`: is it true at the start?")
         return
-    most = longest * rewards["max"]
-    if 0 < most < 0.5 * threshold:
+    if not threshold or not rewards or not longest:
+        return
+    most, alike = longest * rewards["max"], rewards["std"] <= 0.2 * abs(rewards["mean"])
+    # Where steps pay differently, the best one of many must be far from enough, in a time that is short by itself.
+    varied = rewards["nonzero"] > 0.9 and (facts.get("transitions") or {}).get("at_most", 1.0) < 0.1 and longest <= SHORT_EPISODE
+    if 0 < most < (0.5 if alike and _find_cut(facts) else 0.35 if varied else 0.0) * threshold:
         text = f"episodes are cut after {longest} steps, which pay {say(most)} at most; the threshold is {say(threshold)}"
         yield Sign("episode-too-short", 0.93, "ENV414", text, "a larger max_episode_steps")
 
 
+AT_ONCE, SHORT_EPISODE = 3, 25
+"""Steps up to which a limit may be too short for what it is there for."""
+
+
 def _judge_cut(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sign]:
-    """Rewards that are one small size or none, of both signs, and a threshold that so little can never add up to."""
+    """Rewards that are one small size or none, of both signs, and a threshold that so little can never add up to; or a single cost."""
     threshold, rewards, seen = cases[0].threshold, facts.get("rewards") or {}, facts.get("transitions") or {}
+    limit = facts.get("time_limit") or _find_cut(facts)
+    if threshold and rewards and limit and 0 > rewards["max"] == rewards["min"] and threshold < 2 * limit * rewards["min"]:
+        text = f"every random step costs {say(-rewards['min'])}; {limit} of them cannot add up to the threshold of {say(threshold)}"
+        yield Sign("reward-clipped", 0.93, "ENV410", text, "scale rewards instead of clipping them")
+        return
     if not threshold or not rewards or not seen.get("both_signs") or seen.get("at_most", 0.0) < 0.999 * rewards["nonzero"]:
         return
     size, longest = abs(rewards["max"]), max([*((facts.get("random") or {}).get("lengths") or []), facts.get("time_limit") or 0])
@@ -300,14 +628,50 @@ def _judge_costs(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Si
         yield Sign("deceptive-reward", 0.88 * grade(share, 0.15, 0.3), "ENV412", text, "a smaller cost of actions")
 
 
+HORIZON: Final = 100
+"""Steps that count together at a discount of 0.99."""
+DIM: Final = 8
+"""Of 255: a picture without a brighter spot is all but black to a network."""
+
+
+def _weigh_costs(facts: Mapping[str, Any], cases: Sequence[Case]) -> float:
+    """How much what actions cost is against what is to be gained: a price that reaching the threshold makes up for deceives nobody."""
+    threshold, constant, searched = cases[0].threshold, facts.get("constant") or {}, facts.get("search") or {}
+    idle = constant.get("middle") or constant.get("action 0") or {}
+    if threshold is None or not idle.get("returns") or "worst" not in searched:
+        return 1.0
+    still, worst = float(np.mean(idle["returns"])), _find_range(facts, searched)[1]
+    return 1.0 if threshold <= still else grade((still - worst) / (threshold - still), 1.5, 4.0)
+
+
+def _weigh_chance(facts: Mapping[str, Any], cases: Sequence[Case]) -> float:
+    """How much chance in rewards hides, where the seed fixes it: little, where more is to be gained than episodes differ by."""
+    seeding, threshold, returns = facts.get("seeding") or {}, cases[0].threshold, (facts.get("random") or {}).get("returns") or []
+    if seeding.get("rewards_repeat") is False:
+        return 1.0
+    if threshold is None or len(returns) < 8:
+        return CHANCE
+    return 1.0 - grade((threshold - float(np.mean(returns))) / max(float(np.std(returns)), 1e-9), 0.5, 1.0)
+
+
+CHANCE: Final = 0.5
+"""The same where nobody says what is to be gained."""
+
+
 def _judge_sizes(facts: Mapping[str, Any]) -> Iterator[Sign]:
     """Sizes at which a run that does not learn is explained by them; less than what is worth a remark before training."""
     seen = facts.get("transitions") or {}
     spreads = [spread for spread in seen.get("spreads") or [] if spread > 1e-9]
     largest = seen.get("largest") or 0.0
     apart = max(spreads) / min(spreads) if spreads else 1.0
-    wide = max(grade(largest, 40.0, 120.0), min(grade(largest, 10.0, 30.0), grade(apart, 100.0, 300.0)))
-    if wide > 0 and (facts.get("observation_space") or {}).get("dtype") != "uint8":
+    wide = max(grade(largest, 40.0, 120.0), min(grade(largest, 40.0, 90.0), grade(apart, 100.0, 300.0)))
+    bytes_shown = (facts.get("observation_space") or {}).get("dtype") == "uint8"
+    if bytes_shown and len(facts["observation_space"].get("shape") or []) == 3 and facts.get("dimensions"):
+        highest = max(each["max"] for each in facts["dimensions"])
+        if 0 < highest <= DIM:
+            text = f"no number of the picture is larger than {say(highest)}, of 255: divided by 255 it is nearly black"
+            yield Sign("observation-scale", 0.93, "ENV404", text, "use the whole range of the picture")
+    if wide > 0 and not bytes_shown:
         text = f"observations reach {say(largest)}" + (f", and their numbers differ in scale by {say(apart)}" if apart > 100 else "")
         yield Sign("observation-scale", 0.93 * wide, "ENV303", text, "scale by known ranges, or normalize observations")
     space = facts.get("action_space") or {}
@@ -324,7 +688,10 @@ def _judge_sizes(facts: Mapping[str, Any]) -> Iterator[Sign]:
     if not rewards or (facts.get("random") or {}).get("steps", 0) < 200:
         return
     typical, largest = float(np.hypot(rewards["mean"], rewards["std"])), max(abs(rewards["min"]), abs(rewards["max"]))
-    large, small = grade(typical, 12.0, 40.0), grade(-largest, -0.03, -0.008) if largest > 0 else 0.0
+    # What is paid by the second, many times a second, adds up.
+    horizon = min(max((facts.get("random") or {}).get("lengths") or [HORIZON]), HORIZON)
+    small = min(grade(-largest, -0.03, -0.008), grade(-largest * horizon, -1.2, -0.5)) if largest > 0 else 0.0
+    large = grade(typical, 12.0, 40.0)
     if large > 0:
         text = f"rewards are typically {say(typical)} a step, from {say(rewards['min'])} to {say(rewards['max'])}"
         yield Sign("reward-scale-too-large", 0.93 * large, "ENV309", text, "divide the reward by a constant, or normalize it")
@@ -359,8 +726,11 @@ def compare(training: Mapping[str, Any], evaluation: Mapping[str, Any]) -> list[
         if ours.get(name) is not None and theirs.get(name) is not None and ours[name] != theirs[name]:
             side = "evaluation" if ours[name] else "training"
             differ(f"the same seed and actions give the same {what} again, but not in {side}", 0.93)
-    if ours.get("trace") and theirs.get("trace"):
-        _compare_traces(ours, theirs, differ)
+    traces = [(facts.get("trace"), *(facts.get("traces") or ())) for facts in (ours, theirs)]
+    for mine, other in zip(*traces, strict=False):
+        # The same seeds and actions again, until two episodes differ.
+        if mine and other and not differences:
+            _compare_traces({**ours, "trace": mine}, {**theirs, "trace": other}, differ)
     return differences
 
 
@@ -411,6 +781,8 @@ def join(
 ) -> Diagnosis:
     """The diagnosis with what the environment shows: causes ranked anew, findings added, contradictions said."""
     seen = find_signs(lint, facts, cases)
+    if evaluation is not None:
+        seen = _compare_starts(seen, facts, evaluation[1])
     differences = compare(facts, evaluation[1]) if evaluation is not None else []
     if seen and max(one.certainty for one in seen) > 0.75:
         # A fault of one side makes the two differ: it is the cause, and not that they do.
@@ -441,6 +813,20 @@ def join(
             "remedies": tuple([*(remedy for cause in causes[:2] for remedy in cause.remedies), *diagnosis.remedies][:3]),
         }
     )
+
+
+def _compare_starts(signs: Sequence[Sign], training: Mapping[str, Any], evaluation: Mapping[str, Any]) -> list[Sign]:
+    """Starts that are all alike hinder nobody who is judged from the same one; where evaluation draws them, they are what is wrong."""
+    varies = [(facts.get("seeding") or {}).get("start_varies") for facts in (training, evaluation)]
+    if varies == [False, True]:
+        text = "five seeds start with the same observation in training, and with others in evaluation"
+        alike = Sign("starts-identical", 0.97, "ENV413", text, "pass the seed on in training, too")
+        return [*(one for one in signs if one.cause not in ("starts-identical", *HIDDEN["starts-identical"])), alike]
+    if varies != [False, False]:
+        return list(signs)
+    return [
+        one if one.check != "ENV413" else replace(one, certainty=min(one.certainty, ODD_BUT_SHOWN)) for one in signs
+    ]  # fmt: skip
 
 
 def _fainter(one: Sign) -> Sign:

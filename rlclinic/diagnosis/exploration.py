@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from rlclinic.config.algorithms import ADVERSARIAL, ALGORITHMS
 from rlclinic.runs.history import History, Series
 from rlclinic.runs.outcome import arrived, measure_history
 
@@ -25,6 +26,7 @@ LITTLE: Final = 0.05
 FEW_NUMBERS: Final = 6
 """Numbers of an observation up to which its cells can be counted."""
 SUCCESS, RETURN, RETURN_STD = "train/roll/success_rate", "train/roll/ep_rew_mean", "train/roll/ep_rew_std"
+TARGET: Final = "success in the task itself"
 KL: Final = "train/metrics/kl_divergence"
 THROWN_AWAY: Final = 1.0
 """KL divergence of one update, in nats, after which a policy has little to do with the one before: usual ones lie below 0.05."""
@@ -46,8 +48,15 @@ class Meeting:
     """The largest chance per episode that is compatible with never having met it, 95 % (rule of three)."""
     rises: bool
     """The return rises although nothing succeeds."""
+    began: int = 0
+    """The env step before which it did not act, but learned from recorded data."""
     thrown_away: float = 0.0
     """The largest KL divergence of an update before it was met, where that is so large that the policy was lost; else 0."""
+
+    @property
+    def share(self) -> float | None:
+        """The share of its acting after which it was met; None: never."""
+        return None if self.first is None else (self.first - self.began) / max(self.env_steps - self.began, 1)
 
 
 @dataclass(frozen=True)
@@ -72,14 +81,17 @@ def assess(histories: Sequence[History]) -> Assessment:
     verdict, reason = _decide(histories, meetings)
     prescription = _prescribe(histories[0]) if verdict == "BOTTLENECK" and histories else {}
     new_states, half_life = (_last(histories, f"train/bonus/{name}") for name in ("new_states", "half_life"))
-    return Assessment(verdict, reason, meetings, new_states, half_life, prescription, tuple(_caution(histories, verdict, new_states)))
+    notes = _caution(histories, verdict, new_states, prescription)
+    return Assessment(verdict, reason, meetings, new_states, half_life, prescription, tuple(notes))
 
 
 def _meet(history: History) -> Meeting:
     success, returns, deviation = (_values(history, name) for name in (SUCCESS, RETURN, RETURN_STD))
     counted = _values(history, "total_episodes")
-    episodes = int(counted.values[-1]) if counted is not None else None
     env_steps = int(history.env_steps or (returns.steps[-1] if returns is not None else 0))
+    if (target := _find_target(history)) is not None:
+        return _meet_target(history, target, env_steps)
+    episodes = int(counted.values[-1]) if counted is not None else None
     first, what = None, None
     if success is not None:
         what = "success"
@@ -97,8 +109,35 @@ def _meet(history: History) -> Meeting:
         episodes,
         bound,
         success is not None and first is None and _rises(returns, deviation, history.threshold),
+        _find_begin(history, counted),
         _throws_away(_values(history, KL), first, env_steps),
     )
+
+
+def _find_target(history: History) -> str | None:
+    """Before the columns of the last task of a curriculum, which is the task itself; None without a curriculum, or where none is."""
+    told = [name.split("/") for name in history.series if name.startswith("train/stage/") and name.endswith("/episodes")]
+    return f"train/stage/{max(int(parts[2]) for parts in told)}" if told else None
+
+
+def _meet_target(history: History, target: str, env_steps: int) -> Meeting:
+    """What a run with a curriculum met of the task itself: success in easier versions is none in it, nor are their returns its own."""
+    success, counted = (_values(history, f"{target}/{name}") for name in ("success_rate", "episodes"))
+    played = 0 if counted is None else int(counted.values[-1])
+    before = np.empty(0) if counted is None else counted.steps[counted.values == 0]
+    met = np.empty(0) if success is None else success.steps[success.values > 0]
+    first = int(met[0]) if len(met) else None
+    bound = 3.0 / played if first is None and played else None
+    began = int(before[-1]) if len(before) else 0
+    return Meeting(history.id, TARGET, first, env_steps, played, bound, False, began, _throws_away(_values(history, KL), first, env_steps))
+
+
+def _find_begin(history: History, episodes: Series | None) -> int:
+    """The last row without any episode, of runs that learn from recorded data before they act."""
+    if history.settings.get("data.then_online") is not True or episodes is None:
+        return 0
+    before = episodes.steps[episodes.values == 0]
+    return int(before[-1]) if len(before) else 0
 
 
 def _throws_away(steps: Series | None, first: int | None, env_steps: int) -> float:
@@ -155,7 +194,7 @@ def _decide(histories: Sequence[History], meetings: Sequence[Meeting]) -> tuple[
         return "NOT", "the return rises and no episode succeeds: the reward pays for something else than success"
     # Seeds that met it may have learned: what holds back those that have not is asked of them alone.
     failed = [meeting for meeting, solved in paired if meeting.what is not None and not solved]
-    late = [meeting for meeting in failed if meeting.first is None or meeting.first > LATE * max(meeting.env_steps, 1)]
+    late = [meeting for meeting in failed if meeting.share is None or meeting.share > LATE]
     lost = [meeting for meeting in late if meeting.thrown_away]
     if late and len(lost) * 2 > len(late) and len(late) * 2 > len(failed):
         worst = max(meeting.thrown_away for meeting in lost)
@@ -170,10 +209,14 @@ def _decide(histories: Sequence[History], meetings: Sequence[Meeting]) -> tuple[
             return "NOT ASSESSABLE", f"{seen} episodes: {what} was not met, but {FEWEST_EPISODES} are needed to say more"
         worst = max(meeting.bound or 1.0 for meeting in never)
         return "BOTTLENECK", f"{what} was never met by {len(never)} of {runs}: its chance is below {worst:.2g} per episode (95 %)"
-    first = sorted(meeting.first / max(meeting.env_steps, 1) for meeting in known if meeting.first is not None)
+    first = sorted(meeting.share for meeting in known if meeting.share is not None)
     middle = first[len(first) // 2]
     at = sorted(meeting.first for meeting in known if meeting.first is not None)[len(first) // 2]
     if middle > LATE:
+        short = [meeting.episodes for meeting in known if meeting.episodes is not None and meeting.episodes < FEWEST_EPISODES]
+        if len(short) * 2 > len(known):
+            seen = f"{what} was first met after {at:,} env steps, {middle:.0%} of the run"
+            return "NOT ASSESSABLE", f"{seen}, which has {max(short)} episodes: {FEWEST_EPISODES} are needed to call that late"
         return "BOTTLENECK", f"{what} was first met after {at:,} env steps, {middle:.0%} of the run"
     return "NOT", f"{what} was first met after {at:,} env steps, {middle:.0%} of the run: there is something to learn from"
 
@@ -182,15 +225,25 @@ def _prescribe(history: History) -> dict[str, Any]:
     """A bonus and its coefficient, from what is observed and what returns are worth."""
     if history.settings.get("bonus.kind") is not None:
         return {"bonus.coef": round(3 * float(history.settings.get("bonus.coef", 0.05)), 4) or 0.1}
-    if history.algo not in ("ppo", "a2c", "reinforce", "dqn"):
+    if history.algo == "q_learning" and history.settings.get("algo.exploration") != "optimistic":
+        return {"algo.exploration": "optimistic"}
+    if not _takes_bonus(history.algo):
         return {}
     size, flags = history.settings.get("about.obs_size"), history.settings.get("about.obs_flags")
     few = size is not None and (size <= FEW_NUMBERS or flags == size)
     span = history.settings.get("spec.return_range")
     worth = 1.0
-    if history.settings.get("env.normalize_reward") is not True and isinstance(span, Sequence) and len(span) == 2:
+    # On-policy, a bonus is added to rewards that are normalized already; a replay holds both as they came.
+    normalized = history.settings.get("env.normalize_reward") is True and history.algo != "dqn"
+    if not normalized and isinstance(span, Sequence) and len(span) == 2:
         worth = max(abs(float(span[1]) - float(span[0])), 1e-6)
     return {"bonus.kind": "count" if few else "rnd", "bonus.coef": float(f"{0.1 * worth:.1g}")}
+
+
+def _takes_bonus(algo: str | None) -> bool:
+    if algo is None or algo not in ALGORITHMS or algo in ADVERSARIAL:
+        return False
+    return algo == "dqn" or ALGORITHMS[algo].loop == "on_policy"
 
 
 def _last(histories: Sequence[History], name: str) -> float | None:
@@ -198,12 +251,19 @@ def _last(histories: Sequence[History], name: str) -> float | None:
     return float(np.median(values)) if values else None
 
 
-def _caution(histories: Sequence[History], verdict: Verdict, new_states: float | None) -> list[str]:
+def _caution(histories: Sequence[History], verdict: Verdict, new_states: float | None, prescription: Mapping[str, Any]) -> list[str]:
     notes = []
-    if new_states is None and histories and histories[0].source == "rlclinic" and histories[0].algo in ("ppo", "a2c", "reinforce", "dqn"):
+    if new_states is None and histories and histories[0].source == "rlclinic" and _takes_bonus(histories[0].algo):
         notes.append("new states are not logged; bonus.kind=count with bonus.coef=0 logs them and changes nothing else")
     if new_states is not None and new_states > 900:
         notes.append("nearly every state is new: noise in observations, or other levels, keep a bonus high for ever (a noisy television)")
+    size = histories[0].settings.get("about.obs_size") if histories else None
+    kind = histories[0].settings.get("bonus.kind") if histories else None
+    if kind in ("rnd", "noveld", "icm") and size is not None and int(size) <= FEW_NUMBERS:
+        notes.append(f"observations of {int(size)} numbers are soon predicted everywhere: bonus.kind=count goes on telling them apart")
     if verdict == "BOTTLENECK":
-        notes.append("where every episode is another level, prefer bonus.kind=episodic_count or noveld")
+        if not prescription and histories[0].algo is not None:
+            notes.append(f"{histories[0].algo} takes no bonus for new states: starts nearer to the goal, or a potential, may help it")
+        elif any(name.startswith("bonus.") for name in prescription):
+            notes.append("where every episode is another level, prefer bonus.kind=episodic_count or noveld")
     return notes

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 from rlclinic import plugins
 from rlclinic.actions import Action
+from rlclinic.diagnosis import columns
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Evidence, Finding, Kind, Remedy, Severity
 from rlclinic.errors import NotFound, nearest
@@ -37,6 +38,8 @@ ENTRY_POINTS: Final = "rlclinic.rules"
 ON_POLICY: Final = ("ppo", "a2c", "reinforce", "a3c", "impala", "appo")
 ANY_ALGORITHM: Final = ("evaluation", "resume", "throughput", "budget", "folder")
 """Families whose rules look at returns, files and time only: they hold for an algorithm that no rule knows."""
+OF_REWARDS: Final = frozenset({"reward-never-seen", "reward-gamed"})
+"""Causes of other families that say what a reward has taught."""
 CONFIG: Final = "config:"
 _ID: Final = re.compile(r"[A-Z]{3}\d{3}")
 
@@ -86,6 +89,9 @@ class Rule:
         if any(len(options) == 1 and _is_off(case, options[0]) for options in self.needs):
             return False
         if self.family == "ranks" and not case.has_ranks:
+            return False
+        # A reward that nothing is learned from is not what keeps a run from learning.
+        if case.algo in columns.UNREWARDED and (self.family == "reward" or not OF_REWARDS.isdisjoint(self.causes)):
             return False
         if self.algos:
             return case.history.algo is None or case.algo in self.algos
@@ -282,7 +288,8 @@ def find(id_or_name: str) -> Rule:
     for each in _RULES.values():
         if wanted.upper() == each.id or wanted.lower().replace("_", "-") == each.name:
             return each
-    offered = nearest(wanted, [*_RULES, *(each.name for each in _RULES.values())])
+    longer = [id for id in _RULES if wanted and id.startswith(wanted.upper())]
+    offered = longer or nearest(wanted, [*_RULES, *(each.name for each in _RULES.values())])
     raise NotFound(
         f"no rule {wanted!r}" + (f"; nearest: {', '.join(offered)}" if offered else "") + ".\n  See all of them: ", Action("rules")
     )

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from rlclinic import stats
 from rlclinic.runs.history import History
 
 Verdict = Literal["AGAINST THE TASK", "ONE TERM DECIDES", "CONFLICT", "BALANCED", "NOT ASSESSABLE"]
@@ -25,6 +26,9 @@ DECIDES: Final = 0.9
 """Share of all sizes from which on a term leaves the others nothing to say."""
 END: Final = 0.2
 """The part of a run that is its beginning, and its end."""
+RETURN: Final = "train/roll/ep_rew_mean"
+REST: Final = 0.01
+"""The share of what is paid from which on the part that no term names is spoken of."""
 TRUTHS: Final = ("val/roll/success_rate", "train/roll/success_rate")
 
 
@@ -39,6 +43,8 @@ class TermBalance:
     """What it added up to in an episode, then and then."""
     with_truth: float | None
     """Rank correlation of its return with success over training; None: success is not logged, or one of them never changes."""
+    potential: bool = False
+    """It takes back what it pays and leaves the best policy as it is: it is not judged, however large it is."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +69,13 @@ class Balance:
     """The column that says what is wanted."""
     terms: tuple[TermBalance, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
+    rest: float | None = None
+    """What episodes return beside all terms, at the end of training; None: the terms sum to the return."""
 
 
-def weigh(histories: Sequence[History]) -> Balance:
-    """Weigh the terms of runs of one config."""
+def weigh(histories: Sequence[History], truth: str | None = None) -> Balance:
+    """Weigh the terms of runs of one config, beside success or the column `truth`."""
+    truths = TRUTHS if truth is None else (truth,)
     logged = [{name.split("/")[2] for name in history.series if name.startswith("train/terms/")} for history in histories]
     names = sorted(set.intersection(*logged)) if logged else []
     if len(names) < 2:
@@ -75,14 +84,32 @@ def weigh(histories: Sequence[History]) -> Balance:
     returns = [{name: _windows(history, f"train/terms/{name}/return") for name in names} for history in histories]
     enough = [place for place, series in enumerate(returns) if all(len(values) >= FEWEST_ROWS for values in series.values())]
     if not enough:
-        return Balance("NOT ASSESSABLE", f"no run has {FEWEST_ROWS} rows with all of its terms", None)
-    truth = next((name for name in TRUTHS if all(len(_windows(histories[place], name)) >= FEWEST_ROWS for place in enough)), None)
+        said = next((name for name in truths if all(len(_windows(history, name)) for history in histories)), None)
+        return Balance("NOT ASSESSABLE", f"no run has {FEWEST_ROWS} rows with all of its terms", said)
+    truth = next((name for name in truths if all(len(_windows(histories[place], name)) >= FEWEST_ROWS for place in enough)), None)
     kept = [(histories[place], returns[place]) for place in enough]
     terms = tuple(sorted((_weigh_term(name, kept, truth) for name in names), key=lambda term: -term.share[1]))
-    pairs = (_compare(one, other, kept) for one, other in combinations(names, 2))
+    judged = [term.name for term in terms if not term.potential]
+    pairs = (_compare(one, other, kept) for one, other in combinations(sorted(judged), 2))
     conflicts = tuple(sorted((pair for pair in pairs if pair is not None), key=lambda pair: pair.correlation))
     verdict, reason = _decide(terms, conflicts, truth)
-    return Balance(verdict, reason, truth, terms, conflicts)
+    return Balance(verdict, reason, truth, terms, conflicts, _find_rest(names, [history for history, _ in kept]))
+
+
+def _find_rest(names: Sequence[str], histories: Sequence[History]) -> float | None:
+    """The part of the return at the end that no logged term pays: one appeared after the run began, changed its name, or was never told."""
+    rests, sizes = [], []
+    for history in histories:
+        returns, weights = history.series.get(RETURN), history.settings.get("env.term_weights") or {}
+        terms = [history.series[f"train/terms/{name}/return"] for name in names]
+        if returns is None or not all(np.array_equal(term.steps, returns.steps) for term in terms):
+            continue
+        told = np.array([float(weights.get(name, 1.0)) * term.values for name, term in zip(names, terms, strict=True)])  # [K, R]
+        last = max(1, round(END * len(returns)))
+        rests.append(float(np.median((returns.values - told.sum(0))[-last:])))
+        sizes.append(float(np.median(np.abs(told).sum(0)[-last:])) + abs(rests[-1]))
+    rest = float(np.median(rests)) if rests else 0.0
+    return rest if rests and abs(rest) > REST * float(np.median(sizes)) else None
 
 
 def _windows(history: History, name: str) -> np.ndarray:
@@ -111,9 +138,17 @@ def _weigh_term(name: str, runs: Sequence[tuple[History, dict[str, np.ndarray]]]
             size = min(len(wanted), len(series[name]))
             # An evaluation is not in every row: both are read at the same shares of training.
             places = [np.linspace(0, len(values) - 1, size).round().astype(int) for values in (series[name], wanted)]
-            correlations.append(rank_correlation(series[name][places[0]], wanted[places[1]]))
+            correlations.append(stats.rank_correlation(series[name][places[0]], wanted[places[1]]))
     told = [value for value in correlations if value is not None]
-    return TermBalance(name, ends("share"), ends("return"), float(np.median(told)) if told else None)
+    potential = all(name in find_potentials(history) for history, _ in runs)
+    return TermBalance(name, ends("share"), ends("return"), float(np.median(told)) if told else None, potential)
+
+
+def find_potentials(history: History) -> Sequence[str]:
+    """The terms of a run's reward that are potentials, by the learner's own discount."""
+    known, settings = history.settings.get("about.potentials"), history.settings
+    same = settings.get("about.potential_gamma") == settings.get("algo.gamma")
+    return known if same and isinstance(known, Sequence) else ()
 
 
 def _compare(one: str, other: str, runs: Sequence[tuple[History, dict[str, np.ndarray]]]) -> Conflict | None:
@@ -122,12 +157,12 @@ def _compare(one: str, other: str, runs: Sequence[tuple[History, dict[str, np.nd
     for _, series in runs:
         size = min(len(series[one]), len(series[other]))
         first, second = (np.diff(series[name][:size]) for name in (one, other))
-        if (correlation := rank_correlation(first, second)) is None:
+        if (correlation := stats.rank_correlation(first, second)) is None:
             continue
         correlations.append(correlation)
         sizes += len(first) - 1
         middle = len(first) // 2
-        halves.append([rank_correlation(first[part], second[part]) or 0.0 for part in (slice(0, middle), slice(middle, None))])
+        halves.append([stats.rank_correlation(first[part], second[part]) or 0.0 for part in (slice(0, middle), slice(middle, None))])
     if not correlations:
         return None
     typical = float(np.median(correlations))
@@ -139,32 +174,25 @@ def _compare(one: str, other: str, runs: Sequence[tuple[History, dict[str, np.nd
     return Conflict(one, other, typical, start, end)
 
 
-def rank_correlation(one: np.ndarray, other: np.ndarray) -> float | None:
-    """Spearman's, ties by their mean rank; None where one of them never changes."""
-    if len(one) < 3 or np.ptp(one) == 0 or np.ptp(other) == 0:
-        return None
-    first, second = _ranks(one), _ranks(other)
-    return float(np.corrcoef(first, second)[0, 1])
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """The place of each value among the sorted ones; equal values share the mean of theirs."""
-    _, which, counted = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counted)
-    return ((last - counted + 1 + last) / 2)[which]
-
-
 def _decide(terms: Sequence[TermBalance], conflicts: Sequence[Conflict], truth: str | None) -> tuple[Verdict, str]:
-    largest = terms[0]
+    judged = [term for term in terms if not term.potential]
+    if len(judged) < 2:
+        only = f"the one term {judged[0].name} has nothing to be weighed against but" if judged else "all terms are"
+        return "NOT ASSESSABLE", f"{only} potentials, which take back what they pay"
+    whole = sum(term.share[1] for term in judged)
+    largest = judged[0]
     grows = largest.returns[1] > largest.returns[0]
     if grows and largest.with_truth is not None and largest.with_truth <= STRONG:
         return (
             "AGAINST THE TASK",
             f"{largest.name}, the largest term, rises while {truth} falls (rank correlation {largest.with_truth:.2f})",
         )
-    if largest.share[1] >= DECIDES:
-        others = ", ".join(term.name for term in terms[1:])
-        return "ONE TERM DECIDES", f"{largest.name} is {largest.share[1]:.0%} of all that is paid at the end: {others} can hardly be heard"
+    if whole > 0 and largest.share[1] >= DECIDES * whole:
+        others = ", ".join(term.name for term in judged[1:])
+        return (
+            "ONE TERM DECIDES",
+            f"{largest.name} is {largest.share[1] / whole:.0%} of all that is paid at the end: {others} can hardly be heard",
+        )
     if conflicts:
         pair = conflicts[0]
         return "CONFLICT", f"when {pair.first} rises, {pair.second} falls (rank correlation of their changes {pair.correlation:.2f})"

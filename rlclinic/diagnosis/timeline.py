@@ -33,13 +33,19 @@ def tell(cause: Cause, row: Weights | None, findings: Sequence[GroupFinding], by
         [*observed[1:], *brought],
         key=lambda finding: (main not in by_run.get(finding.rule, {main: None}), finding.onset or 0.0, -finding.strength),
     )
+    told = [_of_run(finding, main, by_run, cases) for finding in rest]
     return cause.model_copy(
         update={
             "moved_first": _first(observed[0], cases) if observed else "",
-            "with_it": " · ".join(_of_run(finding, main, by_run, cases) for finding in rest[:3]),
+            "with_it": " · ".join([text for text in told if not observed or not _repeats(text, observed[0].text)][:3]),
             "because": " · ".join(list(dict.fromkeys(finding.text for finding in config))[:2]),
         }
     )
+
+
+def _repeats(text: str, told: str) -> bool:
+    """Whether two rules read the same number: "KL 1e-6 per update (median)" after "KL 1e-6 per update at learning_rate 1e-5"."""
+    return text.split()[:4] == told.split()[:4]
 
 
 def _of_run(finding: GroupFinding, run: str | None, by_run: ByRun, cases: Sequence[Case]) -> str:

@@ -33,5 +33,7 @@ def read(path: Path, options: Options) -> list[History]:
 
 
 def _is_run(folder: Path) -> bool:
+    if (folder / "metrics").is_dir() and not (folder / METRICS).exists():
+        return False  # what was exported for a hub: a policy with the config of its run, and each run's rows below it
     record = disk.read_json(folder / CONFIG)
     return record is not None and "schema_version" in record

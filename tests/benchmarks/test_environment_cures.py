@@ -1,7 +1,12 @@
 """The benchmark of cures for faults of environments: what is put around a fault, and in which unit its arms are compared."""
 
+import json
+from pathlib import Path
+
+import pytest
 import torch
 
+from benchmarks import provenance
 from benchmarks.diagnosis import faulty
 from benchmarks.diagnosis.faulty import EnvFault
 from benchmarks.diagnosis.worlds import learnable, native
@@ -72,3 +77,23 @@ def test_every_undoable_cause_is_planted_in_every_world_where_it_fits():
     causes = {cell.faults[0].cause for cell in chosen}
     assert causes == set(environment_cures.UNDOABLE)
     assert len({cell.id for cell in chosen}) == len(chosen)
+
+
+def test_groups_that_were_trained_later_are_added_to_those_that_are_recorded_and_none_counts_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(provenance, "RESULTS", tmp_path)
+
+    def write(name: str, *groups: str, cured: bool = True) -> Path:
+        path = tmp_path / name
+        known = {"commit": "late", "sick": True, "undoable": True, "cured": cured, "harmful": not cured}
+        path.write_text("".join(json.dumps({"id": group, **known}) + "\n" for group in groups), "utf-8")
+        return path
+
+    environment_cures.keep("sixth", 10, [write("first.jsonl", "a", "b")], added=False)
+    environment_cures.keep("sixth", 10, [write("later.jsonl", "c", "d", cured=False)], added=True)
+    kept = json.loads((tmp_path / "environment_cures_sixth.json").read_text("utf-8"))
+    assert [group["id"] for group in kept["groups"]] == ["a", "b", "c", "d"]
+    assert [(row["value"], row["n"]) for row in kept["rows"][:2]] == [(50.0, 4), (50.0, 4)]
+    with pytest.raises(SystemExit, match="1 of these groups are recorded already, b among them"):
+        environment_cures.keep("sixth", 10, [write("again.jsonl", "b", "e")], added=True)

@@ -41,8 +41,7 @@ def test_the_page_says_what_was_not_measured_and_where_the_rest_comes_from(tmp_p
     page = table.render(tmp_path)
     assert "2026-01-02 · commit abc · a CPU" in page
     assert "against stable-baselines3 2.9.2" in page
-    assert "Not measured yet: `python -m benchmarks.footprint`" in page
-    assert "Not measured yet: `python -m benchmarks.speed`" not in page
+    assert page.count("Not measured yet.") == len(table.TITLES) - 1
 
 
 def test_shares_have_their_cases_and_peers_stand_beside_each_other() -> None:

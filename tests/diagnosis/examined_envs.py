@@ -344,6 +344,30 @@ class Costly(Pushed):
         return obs, -float(np.abs(action).sum()), False, truncated, info
 
 
+class FailingSaves(Walk):
+    """The line is a beam to balance on: each step costs the distance to its middle, and whoever falls off pays no more for the rest."""
+
+    def step(self, action: Any) -> Any:
+        obs, _, fallen, truncated, info = super().step(action)
+        return obs, -abs(self.place), fallen, truncated, info
+
+
+class FailingCosts(FailingSaves):
+    """The same, where falling costs more than all steps would."""
+
+    def step(self, action: Any) -> Any:
+        obs, reward, fallen, truncated, info = super().step(action)
+        return obs, reward - 40 * fallen, fallen, truncated, info
+
+
+class GoalSaves(Walk):
+    """Each step costs the distance to a goal, which ends the episode."""
+
+    def step(self, action: Any) -> Any:
+        obs, _, there, truncated, info = super().step(action)
+        return obs, abs(self.place) - 1.2, there, truncated, info
+
+
 class Waiting(Walk):
     """Every step pays, and so does the goal: less than waiting."""
 
@@ -359,7 +383,21 @@ class AlwaysSucceeds(Walk):
         return obs, reward, terminated, truncated, info | {"is_success": True}
 
 
+class LateReturn(Walk):
+    """Tells the return before the reward of the step is added."""
+
+    def reset(self, **given: Any) -> Any:
+        self.total = 0.0
+        return super().reset(**given)
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = super().step(action)
+        told, self.total = self.total, self.total + reward
+        return obs, reward, terminated, truncated, info | {"episode_return": told}
+
+
 FAULTS: dict[str, tuple[str, type[Walk]]] = {
+    "the return is told too early": ("ENV418", LateReturn),
     "every episode succeeds": ("ENV417", AlwaysSucceeds),
     "no space": ("ENV101", NoSpaces),
     "reset returns the observation alone": ("ENV102", OldReset),
@@ -396,6 +434,7 @@ FAULTS: dict[str, tuple[str, type[Walk]]] = {
     "rewards drift": ("ENV212", Drifts),
     "slow": ("ENV213", Slow),
     "waiting pays more than finishing": ("ENV214", Waiting),
+    "failing saves costs": ("ENV419", FailingSaves),
     "nothing changes": ("ENV301", Frozen),
     "a dead sensor": ("ENV302", DeadSensor),
     "huge numbers": ("ENV303", Huge),

@@ -286,6 +286,16 @@ def test_a_threshold_passed_in_noisy_evaluations_is_told_as_passed_with_the_doub
     assert max(cause.severity.rank for cause in found.causes) == Severity.LOW.rank
 
 
+def test_two_rules_that_read_the_same_number_say_it_once() -> None:
+    """LRN103 and POL102 gave one KL twice, side by side."""
+    found = engine.diagnose(recorded.histories("cp-lr-d100"))
+    first = found.causes[0]
+    assert {"LRN103", "POL102"} <= {finding.rule for finding in found.findings}
+    assert first.moved_first.startswith("KL ")
+    assert first.with_it
+    assert "KL " not in first.with_it
+
+
 def test_two_rules_that_see_the_same_setting_say_it_once() -> None:
     """LRN101 and QVL106 gave two limits for one rate, side by side."""
     found = engine.diagnose([cases.q_learner(settings={"algo.learning_rate": 0.05})])

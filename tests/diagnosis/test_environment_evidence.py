@@ -14,12 +14,13 @@ from typer.testing import CliRunner
 from rlclinic import trust
 from rlclinic.diagnosis import engine, environment_evidence
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.findings import Diagnosis, Finding, Severity
+from rlclinic.diagnosis.findings import Diagnosis, Finding, PossibleCause, Severity, Witness
 from rlclinic.diagnosis.lint.env import lint_facts
 from rlclinic.diagnosis.rules import cases
 from rlclinic.errors import Untrusted, UsageError
+from rlclinic.ops.diagnose import possible_causes
 from rlclinic.ops.diagnose.diagnose import diagnose
-from rlclinic.report.diagnosis import answer
+from rlclinic.report.diagnosis import answer, describe_witness
 from rlclinic.report.document import render_compact
 from rlclinic.runs.history import History
 from rlclinic.serve.cli.app import app
@@ -188,6 +189,11 @@ def test_a_wrong_sign_is_not_guessed_where_the_opposite_reward_takes_no_policy()
     assert _signs({**facts, "constant": {}}, 60.0) == ["reward-sign"]
     found = {"best": 15.0, "worst": -65.0, "solved": False}
     assert _signs({**facts, "constant": {}, "search": found}, 60.0) == [], "a search that was no table may have missed what is best"
+    thorough = {**found, "thorough": True}
+    assert _signs({**facts, "constant": {}, "search": thorough}, 60.0) == ["reward-sign"], (
+        "it came there in the one direction and not in the other"
+    )
+    assert _signs({**facts, "constant": {}, "search": {**thorough, "best": 57.0}}, 60.0) == [], "it nearly came there"
 
 
 def test_a_reward_that_pays_for_ending_at_once_has_the_wrong_sign_where_the_threshold_asks_to_stay() -> None:
@@ -208,6 +214,14 @@ def test_rewards_of_one_tiny_size_that_cannot_reach_the_threshold_are_cut_off() 
     facts["random"] |= {"returns": [0.0, 0.01] * 5}
     assert _signs(facts, 25.0) == ["reward-clipped"]
     assert _signs(facts, 0.2) == ["reward-scale-too-small"], "units of the threshold fit"
+
+
+def test_a_threshold_below_all_that_can_be_paid_shows_costs_that_are_cut() -> None:
+    rewards = {"mean": -0.005, "std": 0.0, "min": -0.005, "max": -0.005, "nonzero": 1.0, "distinct": 1.0, "at_ends": 0.01}
+    facts = _transitions() | {"rewards": rewards, "time_limit": 60}
+    facts["random"] |= {"returns": [-0.3] * 10}
+    assert "reward-clipped" in _signs(facts, -50.0)
+    assert "reward-clipped" not in _signs(facts, -0.2)
 
 
 def test_a_step_cost_above_which_the_threshold_lies_pays_nothing_that_counts() -> None:
@@ -261,13 +275,34 @@ def test_ends_that_pay_the_same_tiny_size_are_cut_off() -> None:
 
 
 def test_what_is_drawn_anew_at_every_step_and_tells_what_is_paid_is_no_noise() -> None:
-    def told(explained: float, *, repeats: bool) -> bool:
-        facts = _transitions(noise=0.5, reward_explained=explained) | {"seeding": {"observations_repeat": repeats}}
+    def told(explained: float, *, repeats: bool, **seeding: bool) -> bool:
+        facts = _transitions(noise=0.5, reward_explained=explained) | {"seeding": {"observations_repeat": repeats, **seeding}}
         return any(one.rule == "ENV403" for one in lint_facts(facts).findings)
 
     assert not told(0.95, repeats=True), "parts on a belt"
     assert told(0.2, repeats=True)
     assert told(0.95, repeats=False), "the same seed shows something else: nobody can act on that"
+    assert not told(0.95, repeats=False, start_repeats=True), "the start is seen as it was: what follows is chance, and no bad sensor"
+
+
+@pytest.mark.parametrize(("anew", "wrappers", "certain"), [(0.0, ["Field"], False), (0.0, ["Hiss", "Field"], True), (0.3, ["Field"], True)])
+def test_what_is_drawn_anew_and_looks_the_same_twice_is_the_state(anew: float, wrappers: list[str], certain: bool) -> None:
+    facts = _transitions(noise=0.5, reward_explained=0.2) | {"seeding": {"observations_repeat": True}}
+    facts |= {"inside": {"drawn_anew": anew}, "wrappers": wrappers}
+    strength = max(one.strength for one in lint_facts(facts).findings if one.rule == "ENV403")
+    assert (strength > 0.5) is certain
+
+
+@pytest.mark.parametrize(
+    ("repeats", "spread", "certain"),
+    [(True, 2.0, False), (True, 60.0, True), (False, 2.0, True)],
+)
+def test_chance_that_the_seed_fixes_hides_nothing_where_more_is_to_be_gained(repeats: bool, spread: float, certain: bool) -> None:
+    facts = _transitions(reward_explained=0.02, distinct=1.0, paid=1.0, action_gain=0.9)
+    facts["random"] |= {"returns": [1.0 - spread, 1.0 + spread] * 5}
+    facts["seeding"] = {"rewards_repeat": repeats, "observations_repeat": True}
+    known = environment_evidence.find_signs(lint_facts(facts), facts, [Case(sick())])
+    assert any(one.cause == "reward-noise" and one.certainty > 0.5 for one in known) is certain
 
 
 def test_one_half_of_all_actions_that_does_nothing_is_a_matter_of_bounds() -> None:
@@ -299,6 +334,32 @@ def test_a_reward_that_can_be_farmed_speaks_for_a_gamed_one_where_success_is_ask
 def test_a_short_search_finds_what_pays_and_what_costs() -> None:
     found = search.search(Walk(), [np.array([0.0, 0.5]), np.array([0.5, 0.2]), np.array([-0.5, 0.9])], 0.3)
     assert found["best"] > found["worst"]
+
+
+class Between(gym.Env[Any, Any]):
+    """One action is right where the number shown is near 0, and the other far from it: no line tells them apart."""
+
+    observation_space, action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32), gym.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.age = 0
+        return self.look(), {}
+
+    def look(self) -> Any:
+        self.place = self.np_random.uniform(-1.0, 1.0)
+        return np.array([self.place], np.float32)
+
+    def step(self, action: Any) -> Any:
+        self.age += 1
+        reward = 1.0 if (abs(self.place) < 0.5) == bool(action) else -1.0
+        return self.look(), reward, False, self.age >= 40, {}
+
+
+def test_a_policy_that_no_line_describes_is_found() -> None:
+    found = search.search(Between(), [np.array([place]) for place in np.linspace(-1.0, 1.0, 41)], 3.0)
+    assert found["best"] > 30.0
+    assert found["worst"] < -30.0
 
 
 class Gait(gym.Env[Any, Any]):
@@ -344,6 +405,31 @@ def test_a_training_environment_that_differs_from_that_of_evaluation_is_named(
     assert found.causes[0].id == cause
     assert found.witness is not None
     assert any(word in text for text in found.witness.differences)
+
+
+class Undrawn(Walk):
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return super().reset(seed=5, options=options)
+
+
+def test_equal_starts_are_a_fault_where_evaluation_draws_them_and_none_where_it_does_not(look: Callable[[type[Walk]], Facts]) -> None:
+    drawn, undrawn = look(Walk), look(Undrawn)
+    assert joined(sick(), undrawn, drawn).causes[0].id == "starts-identical"
+    assert joined(sick(), undrawn, undrawn).causes[0].id != "starts-identical"
+    assert joined(sick(), undrawn).causes[0].id == "starts-identical", "nobody knows from where it is judged"
+
+
+def test_what_a_simple_policy_overcomes_is_not_what_is_wrong() -> None:
+    rewards = {"mean": 0.02, "std": 0.1, "min": 0.0, "max": 1.0, "nonzero": 0.02, "distinct": 2.0, "at_ends": 1.0}
+    facts = _transitions(paid=0.02) | {"rewards": rewards}
+    facts["random"] |= {"returns": [0.0] * 9 + [1.0], "success": None}
+    won = {"best": 0.95, "best_error": 0.02, "worst": 0.0}
+    assert _signs({**facts, "search": {**won, "best": 0.3}}, 0.8) == ["reward-sparse"]
+    assert _signs({**facts, "search": {**won, "best_error": 0.2}}, 0.8) == ["reward-sparse"], "that may have been luck"
+    found = environment_evidence.find_signs(
+        lint_facts({"name": "x", **facts}), {**facts, "search": won}, [Case(replace(sick(), threshold=0.8))]
+    )
+    assert all(one.certainty < 0.375 for one in found), "less likely than that nothing is known"
 
 
 def test_equal_environments_do_not_differ(look: Callable[[type[Walk]], Facts]) -> None:
@@ -456,3 +542,225 @@ def test_the_answer_says_what_was_seen_before_the_causes(look: Callable[[type[Wa
     lines = render_compact(answer(report.model_copy(update={"diagnosis": found})), 300).splitlines()
     seen = next(place for place, line in enumerate(lines) if line.startswith("environment NoisyReward"))
     assert seen < next(place for place, line in enumerate(lines) if line.startswith("CAUSE 1"))
+
+
+# ── what the environment keeps, and what its text says ──
+
+
+def causes_of(inside: dict[str, Any] | None = None, **facts: Any) -> set[str]:
+    """What the facts of an examination testify to, of which nothing else is known."""
+    known: Facts = {"name": "Field", "inside": inside or {}, **facts}
+    return {one.cause for one in environment_evidence.find_signs(lint_facts(known), known, [Case(sick())])}
+
+
+def exchanged(**counts: int) -> dict[str, int]:
+    return {"tried": 12, "paid": 0, "shown": 0, "ended": 0, "owed": 0, "ahead": 0, **counts}
+
+
+SHOWN = exchanged(paid=12, shown=12)
+
+
+@pytest.mark.parametrize(
+    ("inside", "cause"),
+    [
+        ({"left_that_matter": ["tank"]}, "never-reset"),
+        ({"parts": [20, 0], "parts_tried": 20}, "actions-without-effect"),
+        ({"exchanged": {"place": SHOWN, "goal": exchanged(paid=12, ahead=12)}, "told": {"place": 1.0, "goal": 0.0}}, "observation-partial"),
+        ({"exchanged": {"place": SHOWN, "bill": exchanged(paid=6, owed=6)}, "told": {"place": 1.0}}, "reward-delayed"),
+        ({"exchanged": {"place": exchanged(paid=12), "speed": exchanged(paid=9)}, "told": {"place": 0.2}}, "observation-not-updated"),
+        ({"shown": [{"column": 0, "name": "place", "as": "late", "share": 4.0}]}, "observation-late"),
+        ({"shown": [{"column": at, "name": "place", "as": "cut", "share": 0.5} for at in (0, 1)]}, "observation-partial"),
+        ({"drawn_anew": 0.6}, "observation-noise"),
+    ],
+)
+def test_what_an_environment_keeps_testifies(inside: dict[str, Any], cause: str) -> None:
+    assert causes_of(inside) == {cause}
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        # A level that rises from episode to episode is meant to outlive a reset.
+        {"left_that_matter": ["difficulty_level"]},
+        {"left_by_resets": ["journeys"], "left_that_matter": []},
+        # Too few states to say that a part of the action never counts.
+        {"parts": [5, 0], "parts_tried": 5},
+        # What the present observation tells is shown, even if the next action replaces it.
+        {"exchanged": {"price": SHOWN, "position": exchanged(paid=12, ahead=12)}, "told": {"price": 1.0, "position": 1.0}},
+        # A card that is dealt face down at every step, and one that is shown until it is played.
+        {"exchanged": {"place": SHOWN, "theirs": exchanged(paid=9)}, "told": {"place": 1.0}, "drawn_again": ["theirs"]},
+        {"exchanged": {"mine": exchanged(paid=9, now=12), "bid": exchanged(paid=9, now=12)}, "told": {"mine": 1.0, "bid": 0.9}},
+        # It decides nothing.
+        {"exchanged": {"place": SHOWN, "colour": exchanged()}, "told": {"place": 1.0, "colour": 0.0}},
+        # A light that shows every third second.
+        {"exchanged": {"ship": exchanged(paid=12, shown=11, ahead=1)}, "told": {"ship": 0.3}},
+        {"shown": [{"column": 0, "name": "reading", "as": "cut", "share": 0.5}]},
+        {"drawn_anew": 0.02},
+    ],
+)
+def test_what_a_sound_environment_keeps_testifies_to_nothing(inside: dict[str, Any]) -> None:
+    assert causes_of(inside) == set()
+
+
+@pytest.mark.parametrize(("paid", "certain"), [(12, True), (0, False)])
+def test_lives_that_are_left_and_not_shown_are_hardly_why_nothing_is_learned(paid: int, certain: bool) -> None:
+    known: Facts = {"name": "Field", "inside": {"exchanged": {"lives": exchanged(paid=paid, ended=12)}, "told": {"lives": 0.0}}}
+    (sign,) = environment_evidence.find_signs(lint_facts(known), known, [Case(sick())])
+    assert sign.cause == "observation-partial"
+    assert (sign.certainty > 0.5) is certain
+
+
+@pytest.mark.parametrize(("told", "expected"), [(1.0, set()), (0.5, {"observation-partial"})])
+def test_a_number_that_is_always_1_hides_nothing_where_the_others_tell_all(told: float, expected: set[str]) -> None:
+    rows = [{"mean": 1.0, "std": float(at > 0), "min": 0.0, "max": 1.0, "whole": False} for at in range(4)]
+    inside = {"exchanged": {"rock": SHOWN}, "told": {"rock": told}}
+    random = {"returns": [], "lengths": [], "unfinished_steps": 0, "steps": 3_000}
+    assert causes_of(inside, dimensions=rows, random=random, observation_space={"kind": "Box", "shape": [4]}) == expected
+
+
+@pytest.mark.parametrize(("home", "expected"), [("0.0", {"reward-sign"}), ("9.0 * self.home", set())])
+def test_a_sign_is_not_guessed_where_the_text_pays_more_than_anybody_was_paid(home: str, expected: set[str]) -> None:
+    source = {"class": "Field", "file": "/tmp/field.py", "text": PAYS.format(seed="seed", reward=f"-0.5 * self.slip + {home}")}
+    rewards = {"mean": -0.2, "std": 0.2, "min": -0.5, "max": 0.0, "nonzero": 0.5, "distinct": 9.0, "at_ends": 0.1}
+    known: Facts = {
+        "name": "Field", "inside": {"lines_run": list(range(30))}, "source": source, "rewards": rewards,
+        "search": {"best": -1.0, "worst": -12.0},
+    }  # fmt: skip
+    said = environment_evidence.find_signs(lint_facts(known), known, [Case(sick())])
+    assert {one.cause for one in said if one.certainty > 0.5} == expected
+
+
+PAYS = """
+class Field:
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed={seed})
+        return self.look(), {{}}
+
+    def step(self, action):
+        reward = {reward}
+        return self.look(), reward, False, False, {{}}
+"""
+
+
+def test_what_the_text_says_names_its_line_and_gives_way_to_a_policy_that_earns_what_was_meant() -> None:
+    source = {"class": "Field", "file": "/tmp/field.py", "text": PAYS.format(seed="seed", reward="distance - effort")}
+    inside = {"lines_run": list(range(30)), "differ_at_starts": ["place"]}
+    read = {"source": source, "inside": inside}
+    known: Facts = {"name": "Field", **read, "random": {"returns": [0.0] * 9, "lengths": [9] * 9, "unfinished_steps": 0}}
+    said = {one.cause: one for one in environment_evidence.find_signs(lint_facts(known), known, [Case(sick())])}
+    assert "field.py:8: reward = distance - effort: distance is paid for" in said["reward-sign"].text
+    reached = environment_evidence.find_signs(lint_facts(known), known | {"search": {"best": 12.0, "worst": -9.0}}, [Case(sick())])
+    assert all(one.certainty < 0.5 for one in reached if one.cause == "reward-sign")
+    right = {**source, "text": PAYS.format(seed="seed", reward="-distance - effort")}
+    assert causes_of(inside, source=right) == set()
+
+
+@pytest.mark.parametrize(("starts", "expected"), [([], {"starts-identical"}), (["place"], set())])
+def test_a_fixed_seed_in_the_text_counts_where_starts_are_the_same(starts: list[str], expected: set[str]) -> None:
+    source = {"class": "Field", "file": "field.py", "text": PAYS.format(seed="7", reward="-distance")}
+    assert causes_of({"lines_run": list(range(30)), "differ_at_starts": starts}, source=source) == expected
+
+
+@pytest.mark.parametrize(("shown", "expected"), [(12, set()), (0, {"observation-partial"})])
+def test_dark_parts_of_a_picture_hide_nothing_where_all_that_decides_what_is_paid_shows(shown: int, expected: set[str]) -> None:
+    rows = [{"mean": 0.0, "std": each, "min": 0.0, "max": 1.0, "whole": False} for each in (0.0, 0.0, 1.0)]
+    inside = {"exchanged": {"car": exchanged(paid=6, shown=shown)}, "told": {"car": 0.0}}
+    space = {"kind": "Box", "shape": [3, 9, 9], "dtype": "float32", "text": "Box"}
+    random = {"returns": [], "lengths": [], "unfinished_steps": 0, "steps": 3_000}
+    found = causes_of(inside, dimensions=rows, observation_space=space, random=random, transitions={"action_gain": 0.0})
+    assert found == expected
+
+
+RAISES = """
+class Field:
+    def reset(self, *, seed=None, options=None):
+        {reset}
+        return self.look(), {{}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("reset", "expected"),
+    [
+        ("self.rival = min(self.rival + 0.1, 1.0)", set()),
+        ("self.rival += self.won", set()),
+        ("self.speed = 0.0", {"never-reset"}),
+        ("self.rival = self.rival", {"never-reset"}),
+        ("self.goal = self.rival + 1", {"never-reset"}),
+    ],
+)
+def test_what_a_reset_goes_on_from_is_no_rest_of_the_last_episode(reset: str, expected: set[str]) -> None:
+    source = {"class": "Field", "file": "field.py", "text": RAISES.format(reset=reset)}
+    assert causes_of({"left_that_matter": ["rival"]}, source=source) == expected
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(20, {"reward-scale-too-small"}), (500, set())])
+def test_what_is_paid_by_the_second_adds_up_over_many_steps(steps: int, expected: set[str]) -> None:
+    random = {"returns": [0.1, -0.1], "lengths": [steps, steps], "unfinished_steps": 0, "steps": 1_000}
+    rewards = {"min": -0.01, "max": 0.014, "mean": 0.0, "std": 0.005, "nonzero": 1.0, "distinct": 900.0, "at_ends": 0.01}
+    assert causes_of(random=random, rewards=rewards) == expected
+
+
+def test_a_number_of_rounds_that_observations_tell_roughly_may_be_the_tasks_own() -> None:
+    random = {"returns": [0.0, 1.0] * 10, "lengths": [20] * 20, "terminated": 20, "truncated": 0, "unfinished_steps": 0}
+
+    def certainty(told: float) -> float:
+        known: Facts = {"name": "Field", "inside": {"clocks": ["hands"], "told": {"hands": told}}, "random": random}
+        (sign,) = environment_evidence.find_signs(lint_facts(known), known, [Case(sick())])
+        assert sign.cause == "time-limit-as-terminal"
+        return sign.certainty
+
+    assert certainty(0.1) > 0.8
+    assert certainty(0.8) < 0.4
+
+
+@pytest.mark.parametrize(
+    ("numbers", "shown", "expected"),
+    [(27, 12, set()), (27, 3, {"observation-partial"}), (4, 12, {"observation-partial"})],
+)
+def test_one_of_many_numbers_may_stand_still_where_all_that_counts_shows(numbers: int, shown: int, expected: set[str]) -> None:
+    rows = [{"mean": 0.0, "std": float(at > 0), "min": 0.0, "max": 1.0, "whole": False} for at in range(numbers)]
+    inside = {"exchanged": {"rock": exchanged(paid=6, shown=shown)}, "told": {"rock": 0.9}}
+    random = {"returns": [], "lengths": [], "unfinished_steps": 0, "steps": 3_000}
+    assert causes_of(inside, dimensions=rows, random=random, observation_space={"kind": "Box", "shape": [numbers]}) == expected
+
+
+@pytest.mark.parametrize(
+    ("success", "pays", "expected"), [(0.2, 12.0, set()), (0.2, 1.0, {"reward-sparse"}), (0.0, 12.0, {"reward-sparse"})]
+)
+def test_a_game_that_chance_wins_now_and_then_is_no_sparse_reward_where_one_success_is_all(
+    success: float, pays: float, expected: set[str]
+) -> None:
+    random = {"returns": [12.0, -1.0], "lengths": [150, 160], "unfinished_steps": 0, "steps": 3_000, "success": success}
+    rewards = {"min": -1.0, "max": pays, "mean": 0.0, "std": 0.2, "nonzero": 0.01, "distinct": 3.0, "at_ends": 1.0}
+    assert causes_of(random=random, rewards=rewards, transitions={"success_pays": pays}) == expected
+
+
+@pytest.mark.parametrize(
+    ("skipped", "said"),
+    [
+        ({}, "nothing was seen in it that explains the runs"),
+        ({"farming": "no time left"}, "nothing was seen in it that explains the runs"),
+        ({"contract": "it did not come back"}, "it could not be examined: it did not come back"),
+        ({"seeding": "the process died"}, "only a part of it could be examined: the process died while seeding was looked at"),
+        ({"seeding": "no time left", "resets": "no time left", "effects": "no time left"}, "too slow to be examined"),
+    ],
+)
+def test_an_environment_that_could_not_be_seen_is_not_called_clean(skipped: dict[str, str], said: str) -> None:
+    diagnosis = engine.diagnose([sick()])
+    witness = Witness(env="my.py:Mine", seen=(), skipped=skipped, seconds=1.0)
+    assert said in render_compact(describe_witness(diagnosis.model_copy(update={"witness": witness})))
+
+
+@pytest.mark.parametrize(("skipped", "command"), [({}, None), ({"contract": "it did not come back"}, "lint")])
+def test_what_was_looked_at_is_not_offered_again_and_what_did_not_come_back_gets_more_time(
+    skipped: dict[str, str], command: str | None
+) -> None:
+    diagnosis = engine.diagnose([sick()])
+    witness = Witness(env="my.py:Mine", seen=(), skipped=skipped, seconds=1.0)
+    sign = PossibleCause(id="reward-sign", title="the sign", probability=0.5, tells="other returns", find_in="environment")
+    causes = tuple(each.model_copy(update={"possible": (sign,)}) for each in diagnosis.causes)
+    asked = diagnosis.model_copy(update={"witness": witness, "causes": causes})
+    (first, *_) = possible_causes.name_commands(asked, None, "log.csv", ours=False).causes
+    find = first.possible[0].find
+    assert (find.command if find is not None else None) == command

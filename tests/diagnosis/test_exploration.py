@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from rlclinic.config import load
 from rlclinic.diagnosis import exploration
 from rlclinic.diagnosis.exploration import BEST, KL, RETURN, RETURN_STD, SUCCESS
 from rlclinic.runs.history import History, Series
@@ -40,6 +41,8 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("a policy that the first updates threw away", {"success": 0, "returns": 0, "kl": step_at(0.1, 40.0, 0.0)}, "NOT ASSESSABLE"),
     ("a policy that was thrown away after it had looked around", {"success": 0, "returns": 0, "kl": step_at(0.8, 0.01, 40)}, "BOTTLENECK"),
     ("too few episodes", {"success": 0, "returns": 0, "episodes": 20}, "NOT ASSESSABLE"),
+    ("met late in a run of a few episodes", {"success": step_at(0.8, 0, 0.02), "returns": 0, "episodes": 20}, "NOT ASSESSABLE"),
+    ("met at the second of three episodes", {"returns": step_at(0.6, 10, 12), "deviation": 0, "episodes": 3}, "NOT ASSESSABLE"),
     ("nothing logged", {"new_states": 3}, "NOT ASSESSABLE"),
 ]
 
@@ -49,6 +52,26 @@ def test_the_verdict_on(name: str, series: dict[str, Any], verdict: str) -> None
     found = exploration.assess([history(**series)] * 3)
     assert found.verdict == verdict, found.reason
     assert bool(found.prescription) == (verdict == "BOTTLENECK")
+
+
+@pytest.mark.parametrize(
+    ("rate", "episodes", "verdict", "words"),
+    [
+        (None, 0, "NOT ASSESSABLE", "0 episodes"),
+        (0, 300, "BOTTLENECK", "success in the task itself was never met"),
+        (step_at(0.5, 0, 0.2), np.linspace(0, 300, 40), "BOTTLENECK", "51% of the run"),
+        # It came to the task itself after three quarters of the run, and met success at once: that is not late.
+        (step_at(0.8, 0, 0.2), np.maximum(np.arange(40) - 30, 0) * 30, "NOT", "something to learn from"),
+    ],
+)
+def test_success_in_easier_stages_of_a_curriculum_is_none_in_the_task_itself(rate: Any, episodes: Any, verdict: str, words: str) -> None:
+    """All episodes of the first stage succeed, and the return rises with it."""
+    columns = {"train/stage/1/success_rate": 1.0, "train/stage/1/episodes": 400, "train/stage/2/episodes": episodes}
+    columns |= {} if rate is None else {"train/stage/2/success_rate": rate}
+    made = {name: Series(STEPS, np.broadcast_to(np.asarray(value, float), STEPS.shape), name) for name, value in columns.items()}
+    plain = history(success=0.9, returns=np.linspace(0, 1, 40), deviation=0.1)
+    found = exploration.assess([replace(plain, series=dict(plain.series) | made)] * 3)
+    assert (found.verdict, words in found.reason) == (verdict, True), found.reason
 
 
 @pytest.mark.parametrize(
@@ -95,8 +118,47 @@ def test_the_bonus_to_try_follows_from_observations_and_returns(settings: dict[s
     assert exploration.assess([history(settings, success=0, returns=0)]).prescription == wanted
 
 
+def test_a_bonus_in_a_replay_is_worth_what_rewards_are_before_they_are_normalized() -> None:
+    settings = {"about.obs_size": 17.0, "spec.return_range": [0, 100], "env.normalize_reward": True}
+    found = exploration.assess([replace(history(settings, success=0, returns=0), algo="dqn")])
+    assert found.prescription == {"bonus.kind": "rnd", "bonus.coef": 10.0}
+
+
+@pytest.mark.parametrize(
+    ("algo", "wanted"),
+    [
+        *((algo, {"bonus.kind": "count", "bonus.coef": 0.1}) for algo in ("ppo", "a2c", "reinforce", "a3c", "impala", "appo", "dqn")),
+        ("q_learning", {"algo.exploration": "optimistic"}),
+        *((algo, {}) for algo in ("sac", "td3", "gail", "bc")),
+    ],
+)
+def test_what_is_tried_is_what_the_algorithm_takes(algo: str, wanted: dict[str, Any]) -> None:
+    found = exploration.assess([replace(history({"about.obs_size": 2.0}, success=0, returns=0), algo=algo)])
+    assert (found.verdict, found.prescription) == ("BOTTLENECK", wanted)
+    assert any("takes no bonus" in note for note in found.notes) == (not wanted)
+    if wanted:
+        load("DeepSea-v0:q_learning" if algo == "q_learning" else f"DeepSea-v0:{algo}", [f"{key}={value}" for key, value in wanted.items()])
+
+
+def test_steps_on_recorded_data_are_no_search() -> None:
+    """The first half was learned from recorded data; what is wanted was met soon after it began to act."""
+    met = history({"data.then_online": True}, success=step_at(0.6, 0, 0.02), returns=0)
+    met.series["total_episodes"] = Series(STEPS, np.where(np.arange(40) < 20, 0.0, 10.0 * np.arange(40)), "total_episodes")  # type: ignore[index]
+    assert exploration.assess([met]).verdict == "NOT"
+    assert exploration.assess([replace(met, settings={})]).verdict == "BOTTLENECK"
+
+
 def test_states_that_never_stop_being_new_are_said() -> None:
     assert any("noisy television" in note for note in exploration.assess([history(success=0, returns=0, new_states=990)]).notes)
+
+
+def test_few_numbers_that_a_network_soon_predicts_are_said() -> None:
+    def notes(kind: str, size: int) -> str:
+        settings = {"bonus.kind": kind, "about.obs_size": size}
+        return " ".join(exploration.assess([history(settings, success=0, returns=0, new_states=3)]).notes)
+
+    assert "soon predicted everywhere" in notes("rnd", 2)
+    assert "soon predicted everywhere" not in notes("rnd", 60) + notes("count", 2)
 
 
 def test_the_command_says_it_of_a_log_of_any_framework(tmp_path: Path) -> None:

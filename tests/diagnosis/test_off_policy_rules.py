@@ -181,3 +181,22 @@ def test_an_unusual_setting_alone_is_no_alarm_while_the_run_gets_better() -> Non
         found = engine.diagnose([run])
         assert [finding.severity for finding in found.findings if finding.rule == "RPL101"] == [severity]
         assert [cause.severity for cause in found.causes if cause.id == "target-not-updated"] == [severity]
+
+
+def test_a_run_that_ended_before_learning_was_due_is_blamed_on_nothing_else() -> None:
+    """With learning_starts at the whole budget the target, the replay and the minibatches were named before it."""
+    run = q_learner()
+    late = setting(run, algo__learning_starts=run.env_steps, algo__buffer_size=200, algo__target_update_interval=10**6, algo__batch_size=2)
+    assert first_cause(late) == "learning-starts-too-late"
+    assert [strength(rule, late) for rule in ("RPL101", "RPL102", "RPL104", "RPL106", "RPL107", "RPL114")] == [0] * 6
+    sooner = setting(late, algo__learning_starts=100)
+    assert strength("RPL101", sooner) == strength("RPL104", sooner) == strength("RPL114", sooner) == 1
+
+
+def test_the_interval_that_stable_baselines_has_by_itself_is_one_possibility_among_others() -> None:
+    run = replace(q_learner(), series={name: found for name, found in q_learner().series.items() if name in RETURNS}, max_env_steps=30_000)
+    usual = {"algo__train_freq": 4, "algo__gradient_steps": 1, "algo__target_update_interval": 10_000, "algo__tau": 1.0}
+    ours, theirs = setting(run, **usual), replace(setting(run, **usual), source="sb3")
+    assert strength("RPL101", ours) == 1
+    assert 0 < strength("RPL101", theirs) < 0.3
+    assert strength("RPL101", setting(theirs, algo__target_update_interval=10**6)) == 1, "somebody chose that"

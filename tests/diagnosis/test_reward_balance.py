@@ -1,6 +1,7 @@
 """Weighing the terms of a reward: one that drowns the others, two that pull against each other, one that rises while success falls."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from rlclinic.diagnosis import reward_balance
-from rlclinic.diagnosis.reward_balance import rank_correlation, weigh
+from rlclinic.diagnosis.reward_balance import weigh
 from rlclinic.runs.history import History, Series
 from rlclinic.serve.cli.app import app
 from tests.training.cohorts import make_config, train
@@ -57,6 +57,41 @@ CASES: list[tuple[str, list[History], str]] = [
 ]
 
 
+def test_a_potential_takes_back_what_it_pays_and_is_not_judged() -> None:
+    """Where it is larger than all the rest, and falls whenever the task is done: both are what potentials do."""
+    known = {"about.potentials": ["way"], "about.potential_gamma": 0.99, "algo.gamma": 0.99}
+    run = history(task=RISES + noise(1), energy=RISES + noise(2), way=-1e3 * (RISES + noise(1)), success=RISES / 10)
+    assert weigh([run]).verdict == "ONE TERM DECIDES"
+    found = weigh([replace(run, settings=known)])
+    assert (found.verdict, found.conflicts) == ("BALANCED", ())
+    assert [term.name for term in found.terms if term.potential] == ["way"]
+    # By another discount it does change what is best; and a large one does not make others small.
+    assert weigh([replace(run, settings={**known, "algo.gamma": 0.9})]).verdict == "ONE TERM DECIDES"
+    drowned = history(task=RISES / 100, energy=50 + noise(3), way=1e3 * RISES)
+    assert weigh([replace(drowned, settings=known)]).reason.startswith("energy is 100%")
+    alone = weigh([replace(history(task=RISES, way=-RISES), settings=known)])
+    assert (alone.verdict, "nothing to be weighed against but potentials" in alone.reason) == ("NOT ASSESSABLE", True)
+
+
+def returning(run: History, returns: Any, **settings: Any) -> History:
+    run.series["train/roll/ep_rew_mean"] = Series(STEPS, np.broadcast_to(np.asarray(returns, float), (ROWS,)), "return")
+    run.settings.update(settings)
+    return run
+
+
+def test_what_no_term_pays_is_said() -> None:
+    """A term that appears after the run began has no column, and one that changes its name has only the old one."""
+    assert weigh([returning(history(task=RISES, help=2.0), RISES + 2.0)]).rest is None
+    assert weigh([returning(history(task=RISES, help=2.0), RISES + 2.0 + np.where(STEPS > 20_000, 5.0, 0.0))]).rest == pytest.approx(5.0)
+    assert weigh([returning(history(task=RISES, help=2.0), RISES + 6.0, **{"env.term_weights": {"help": 3.0}})]).rest is None
+    assert weigh([history(task=RISES, help=2.0)]).rest is None  # no return to be beside
+
+
+def test_a_run_too_short_to_be_weighed_is_not_said_to_lack_success() -> None:
+    assert weigh([history(rows=6, task=RISES, help=-RISES, success=1)]).truth == "train/roll/success_rate"
+    assert weigh([history(rows=6, task=RISES, help=-RISES)]).truth is None
+
+
 @pytest.mark.parametrize(("name", "runs", "verdict"), CASES, ids=[name for name, *_ in CASES])
 def test_terms_are_weighed(name: str, runs: list[History], verdict: str) -> None:
     balance = weigh(runs)
@@ -78,12 +113,6 @@ def test_terms_of_chance_are_hardly_ever_called_a_conflict() -> None:
     assert found.count("CONFLICT") <= 2
 
 
-def test_ranks_share_the_place_of_equal_values() -> None:
-    assert rank_correlation(np.array([1.0, 2.0, 2.0, 3.0]), np.array([10.0, 20.0, 20.0, 90.0])) == pytest.approx(1.0)
-    assert rank_correlation(np.array([1.0, 1.0, 1.0]), np.array([1.0, 2.0, 3.0])) is None
-    assert reward_balance._ranks(np.array([5.0, 1.0, 5.0])).tolist() == [2.5, 1.0, 2.5]
-
-
 def test_the_command_answers_for_a_run_without_terms(tmp_path: Path) -> None:
     run = train(tmp_path, [make_config("ppo")])[0]
     result = CliRunner().invoke(app, ["reward", "balance", run.id, "--runs-dir", str(tmp_path / "runs"), "--json"])
@@ -92,6 +121,25 @@ def test_the_command_answers_for_a_run_without_terms(tmp_path: Path) -> None:
     assert (report["verdict"], report["terms"]) == ("NOT ASSESSABLE", [])
     shown = CliRunner().invoke(app, ["reward", "balance", run.id, "--runs-dir", str(tmp_path / "runs")])
     assert "NOT ASSESSABLE" in shown.output
+
+
+def test_another_column_than_success_may_say_how_well_the_task_is_done() -> None:
+    run = history(task=1.0, help=RISES + 5)
+    assert weigh([run]).truth is None
+    distance = "train/info/distance/last"
+    run.series[distance] = Series(STEPS, 10 - RISES, distance)  # type: ignore[index]
+    balance = weigh([run], distance)
+    assert (balance.verdict, balance.truth) == ("AGAINST THE TASK", distance)
+    assert "rises while train/info/distance/last falls" in balance.reason
+
+
+def test_a_column_that_was_not_logged_is_refused_with_one_that_was(tmp_path: Path) -> None:
+    run = train(tmp_path, [make_config("ppo")])[0]
+    result = CliRunner().invoke(
+        app, ["reward", "balance", run.id, "--runs-dir", str(tmp_path / "runs"), "--truth", "train/rol/ep_rew_mean"]
+    )
+    assert result.exit_code == 2
+    assert "train/roll/ep_rew_mean" in str(result.exception) + result.output
 
 
 def test_the_report_shows_every_term_and_conflict(capsys: pytest.CaptureFixture[str]) -> None:

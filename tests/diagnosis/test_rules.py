@@ -12,13 +12,15 @@ import pytest
 from rlclinic.config import CurriculumConfig, files, set_values
 from rlclinic.diagnosis import engine, explanation, registry
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import EVAL_RETURN, KL, RETURN
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.rules import cases
+from rlclinic.diagnosis.rules import cases, ranks
 from rlclinic.errors import NotFound
 from rlclinic.runs.history import History
 from tests.diagnosis import recorded
 from tests.diagnosis.builders import healthy, series, setting, unsolved
 
+RETURNS = (RETURN, EVAL_RETURN)
 RULES = {each.id: each for each in registry.rules()}
 HEALTHY = [name for name in recorded.names() if recorded.load(name)[0]["cause"] == "healthy"]
 
@@ -40,6 +42,17 @@ def bad(id: str) -> list[History]:
 
 def said(id: str, group: list[History]) -> list[Finding]:
     return engine.examine(RULES[id], [Case(history) for history in group]).findings
+
+
+def test_a_budget_of_gradient_steps_or_labels_is_not_measured_in_episodes() -> None:
+    """A hundred labels of an expert are few, and a hundred thousand of them nobody gives."""
+    (few,) = said("BUD104", [cases.recorded(max_env_steps=500, settings={"run.max_env_steps": 500})])
+    assert (few.text, few.remedies[0].value) == ("500 gradient steps", 10_000)
+    (asked,) = said(
+        "BUD104",
+        [cases.imitator({"train/imitation/labels": lambda share: 80 * share}, max_env_steps=80, settings={"run.max_env_steps": 80})],
+    )
+    assert (asked.text, asked.remedies[0].value) == ("80 steps to ask about", 1_600)
 
 
 @pytest.mark.usefixtures("healthy_runs")
@@ -239,3 +252,72 @@ def test_a_table_lacks_a_reward_that_never_came_and_remembers_one_that_came_rare
     if never:
         assert found[0].remedies[0].setting == "algo.initial_value"
         assert said("REW505", [setting(table, algo__initial_value=1e9)])[0].remedies[0].setting is None
+
+
+@pytest.mark.parametrize("algo", ["gail", "dagger", "bc"])
+def test_a_reward_that_nothing_is_learned_from_is_not_what_keeps_a_run_from_learning(algo: str) -> None:
+    judged = {id for id, each in RULES.items() if each.applies(Case(replace(unsolved(), algo=algo)))}
+    assert not {id for id in judged if RULES[id].family == "reward"}
+    assert "ENV612" not in judged
+    assert not {id for id in judged if "reward-gamed" in RULES[id].causes}
+    assert "ENV601" in judged
+    assert {"REW501", "ENV612"} <= {id for id, each in RULES.items() if each.applies(Case(unsolved()))}
+
+
+def test_labels_that_were_altered_are_told_however_well_the_policy_does() -> None:
+    altered = {"train/imitation/label_is_executed": 1.0, "train/imitation/label_altered": 0.2}
+    (found,) = engine.diagnose([cases.imitator(altered, threshold=-2000.0)]).causes[:1]
+    assert (found.id, str(found.severity)) == ("labels-are-own-actions", "medium")
+
+
+def test_what_is_exact_and_does_no_harm_is_a_remark_and_no_cause() -> None:
+    for columns, settings, id in (
+        ({"train/imitation/learned_share": lambda share: 1.0 - 0.9 * share}, {"algo.keep_rounds": 1}, "IMI103"),
+        ({"train/hp/policy_noise": 0.8}, {"algo.policy_noise": 0.8}, "IMI105"),
+        ({"train/imitation/label_noise": 0.5}, {"algo.repeat_queries": 0.1}, "IMI108"),
+        ({"train/imitation/expert_share": 0.93}, {"algo.beta": 0.93}, "IMI101"),
+    ):
+        told = engine.diagnose([cases.imitator(columns, settings=settings, threshold=-2000.0)])
+        assert told.causes[0].id == "healthy"
+        assert {each.rule: str(each.severity) for each in told.findings}[id] == "low"
+        hurt = engine.diagnose([cases.imitator(columns, settings=settings)])
+        assert hurt.causes[0].id in RULES[id].causes
+        assert str(hurt.causes[0].severity) == "high"
+
+
+def test_a_policy_at_the_bottom_that_twitches_does_not_swing() -> None:
+    """Returns of 9.2 and 9.49 in turn, of 475, were told as a good policy that is found and lost."""
+    rate = {"algo__learning_rate": 0.003}
+    wide = setting(series(unsolved(), dict.fromkeys(RETURNS, cases.saw_tooth) | {KL: 0.02}), **rate)
+    small = setting(series(unsolved(), {name: lambda share: 9.0 + cases.saw_tooth(share) / 300 for name in RETURNS} | {KL: 0.02}), **rate)
+    assert said("LRN107", [wide])
+    assert not said("LRN107", [small])
+
+
+def test_minibatches_and_passes_that_are_there_are_not_offered() -> None:
+    """A rollout of 64 with minibatches of 16 was offered minibatches of a quarter of it: 16."""
+
+    def offered(size: float, n_steps: int = 16) -> list[str | None]:
+        settings = {"env__n_envs": 4, "algo__n_steps": n_steps, "algo__n_epochs": 1, "algo__batch_size": size}
+        found = said("BAT101", [setting(replace(unsolved(), max_env_steps=1_000), **settings)])
+        return [remedy.setting for finding in found for remedy in finding.remedies]
+
+    assert offered(16) == offered(0.25) == ["algo.n_epochs"]
+    assert offered(1.0) == ["algo.n_epochs"], "nor minibatches of 16 rows to anybody"
+    assert offered(1.0, n_steps=64)[-2:] == ["algo.batch_size", "algo.n_epochs"]
+
+
+def test_two_slow_ranks_of_three_are_named_though_neither_is_always_the_slowest() -> None:
+    turns = {ranks.RATIO: 1.9, ranks.SLOWEST: lambda share: 1.0 + np.arange(len(share)) % 2}
+    (found,) = said("RNK106", [ranks._together(turns, ranks=3)])
+    assert "one of ranks 1, 2 works 1.9 times as long as the others" in found.text
+    everyone = {ranks.RATIO: 1.9, ranks.SLOWEST: lambda share: 1.0 * (np.arange(len(share)) % 3)}
+    assert said("RNK106", [ranks._together(everyone, ranks=3)]) == []
+
+
+def test_what_chooses_among_all_tasks_and_never_chose_the_task_itself_is_told_with_the_share_that_mends_it() -> None:
+    never = {"train/curriculum/target_share": 0.0}
+    run = cases.unsolved(never, settings={"curriculum.kind": "learnability", "curriculum.uniform_share": 0.0})
+    (found,) = said("SUC205", [run])
+    assert found.text == "0 % of the episodes were of the task itself"
+    assert (found.remedies[0].setting, found.remedies[0].value) == ("curriculum.uniform_share", 0.2)

@@ -1,15 +1,17 @@
 """How a run stands: what noise may explain, and how long a run with a replay may still do anything."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from rlclinic.diagnosis import engine
+from rlclinic.diagnosis import engine, registry
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.forecast.model import forecast
 from rlclinic.runs.history import History, make_series
 
-RETURN, EVAL = "train/roll/ep_rew_mean", "val/roll/ep_rew_mean"
+RETURN, EVAL, SUCCESS = "train/roll/ep_rew_mean", "val/roll/ep_rew_mean", "train/roll/success_rate"
 
 
 def case(judged: list[float], **more: Any) -> Case:
@@ -80,3 +82,41 @@ def test_a_run_that_took_off_late_is_learning_and_its_budget_is_not_ruled_out() 
     diagnosis = engine.diagnose([history])
     assert diagnosis.causes[0].id == "budget-too-small"
     assert not any("does not rise" in each.text for each in diagnosis.ruled_out)
+
+
+def farmed(state: str = "running", max_env_steps: int = 40_000, given_up: float = 0.5) -> History:
+    """Success is learned and then given up for a return that stays above its threshold."""
+    steps = np.linspace(500, 10_000, 40)
+    share = steps / 10_000
+    series = {
+        RETURN: make_series(steps, 10 + 20 * np.minimum(3 * share, 1) + 0.05 * np.sin(50 * share), RETURN),
+        SUCCESS: make_series(steps, np.where(share < given_up, np.minimum(5 * share, 1), 0.0), SUCCESS),
+    }
+    known: dict[str, Any] = {"threshold": 15.0, "max_env_steps": max_env_steps, "env_steps": 10_000, "state": state, "algo": "ppo"}
+    return History(id="r", source="rlclinic", series={name: each for name, each in series.items() if each is not None}, **known)
+
+
+def test_a_return_above_its_threshold_without_the_success_that_it_had_is_not_solved_while_it_still_runs() -> None:
+    """A live run that had found a loop was called healthy, and was forecast to get there at 0.90."""
+    for state, budget in (("finished", 10_000), ("running", 40_000), ("running", 400_000)):
+        run = farmed(state, budget)
+        assert Case(run).standing == "lost"
+        assert engine.diagnose([run]).causes[0].id == "reward-gamed"
+    assert Case(farmed(given_up=2.0)).standing == "solved"
+    assert engine.diagnose([farmed(given_up=2.0)]).causes[0].kind == "nothing wrong"
+
+
+def test_no_forecast_of_returns_is_given_where_the_return_is_there_and_success_is_not() -> None:
+    seen = forecast(farmed())
+    assert seen.probability is None
+    assert "while 0 % of episodes succeed" in seen.reason
+    assert "succeed" not in forecast(farmed(given_up=2.0)).reason
+
+
+def test_a_log_that_still_grows_was_not_stopped_too_early() -> None:
+    steps = np.linspace(500, 10_000, 40)
+    series = {RETURN: make_series(steps, np.linspace(20.0, 200.0, 40), RETURN)}
+    log = History(id="r", source="sb3", series=series, threshold=475.0, env_steps=10_000, state="running", algo="ppo")  # type: ignore[arg-type]
+    rule = registry.find("BUD101")
+    assert not engine.examine(rule, [Case(log)]).findings
+    assert engine.examine(rule, [Case(replace(log, state="finished"))]).findings

@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from benchmarks.diagnosis.environments import unusual_sound
 from benchmarks.diagnosis.environments.odd import SOUND, Task, box
 
 
@@ -231,8 +232,13 @@ MORE: Final[dict[str, Callable[[], Any]]] = {
     "clipped filmed": lambda: _wrapped(Filmed(), gym.wrappers.ClipAction, gym.wrappers.RecordEpisodeStatistics),
 }
 KNOWN: Final = (
-    "CartPole-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1", "FrozenLake-v1", "CliffWalking-v1", "Taxi-v3",
+    "CartPole-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1", "FrozenLake-v1", "CliffWalking-v1", "Taxi-v4",
     "Blackjack-v1",
 )  # fmt: skip
 """Of Gymnasium."""
-ALL: Final[dict[str, Callable[[], Any]]] = {**SOUND, **MORE, **{id: partial(gym.make, id) for id in KNOWN}}
+ALL: Final[dict[str, Callable[[], Any]]] = {
+    **SOUND,
+    **MORE,
+    **unusual_sound.SOUND,
+    **{id: partial(gym.make, id) for id in KNOWN},
+}

@@ -19,14 +19,47 @@ from rlclinic.config.overrides import set_values
 from rlclinic.errors import ConfigError
 
 SPLITS: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("split.json").read_text("utf-8"))
-HEALTHY: Final = {"fit": 8, "held_out": 38, "reserve": 20, "second": 28, "third": 16, "fourth": 30, "fifth": 26, "sixth": 40}
+HEALTHY: Final = {
+    "fit": 8,
+    "held_out": 38,
+    "reserve": 20,
+    "second": 28,
+    "third": 16,
+    "fourth": 30,
+    "fifth": 26,
+    "sixth": 40,
+    "seventh": 26,
+    "eighth": 26,
+}
 """Healthy and odd-but-healthy groups of each world."""
-SEEDS: Final = {"fit": 0, "held_out": 300, "reserve": 600, "second": 900, "third": 1200, "fourth": 1500, "fifth": 1800, "sixth": 2100}
-SMALL: Final = {"fit": 0.1, "held_out": 0.22, "reserve": 0.14, "second": 0.22, "third": 0.1, "fourth": 0.1, "fifth": 0.06, "sixth": 0.06}
+SEEDS: Final = {
+    "fit": 0,
+    "held_out": 300,
+    "reserve": 600,
+    "second": 900,
+    "third": 1200,
+    "fourth": 1500,
+    "fifth": 1800,
+    "sixth": 2100,
+    "seventh": 2400,
+    "eighth": 2700,
+}
+SMALL: Final = {
+    "fit": 0.1,
+    "held_out": 0.22,
+    "reserve": 0.14,
+    "second": 0.22,
+    "third": 0.1,
+    "fourth": 0.1,
+    "fifth": 0.06,
+    "sixth": 0.06,
+    "seventh": 0.06,
+    "eighth": 0.06,
+}
 """Share of worlds in which faults are planted that need a program of their own."""
 DRAWS: Final = {"third": 4}
 """Worlds of a family, where they are not all."""
-MOST: Final = {"fourth": 3, "fifth": 3, "sixth": 2}
+MOST: Final = {"fourth": 3, "fifth": 3, "sixth": 2, "seventh": 2, "eighth": 2}
 """Worlds of a family at most: the first ones that are learned."""
 
 

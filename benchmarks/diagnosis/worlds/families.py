@@ -1395,13 +1395,597 @@ def metro(d: Draw) -> World:
     )  # fmt: skip
 
 
+# ── families for a seventh look, written by a guest who has not read the checks, before any of them was trained ──
+
+
+def nim(d: Draw) -> World:
+    """Two take from a heap in turn and whoever takes the last piece wins; the other one errs now and then. Then a new heap is dealt."""
+    most, heap = d.whole(2, 3), d.whole(8, 12)
+    errs, win, loss, piece = d.between(0.35, 0.65), d.between(1.0, 3.0), d.between(0.3, 1.0), d.between(0.0, 0.05)
+
+    def deal(xp: Any, u: Any) -> Any:
+        return most + 1.0 + xp.floor((heap - most) * u)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return (deal(xp, u[0]),)
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        left = xp.clip(s[0] - action - 1.0, 0.0, 99.0)
+        spare = left % (most + 1.0)
+        # What leaves a multiple of most + 1 cannot be answered; where there is no such move, one piece is as good as any.
+        best = xp.where(spare < 0.5, 1.0 + 0.0 * spare, spare)
+        rest = xp.clip(left - xp.where(chance < errs, 1.0 + xp.floor(most * chance / errs), best), 0.0, 99.0)
+        won = left < 0.5
+        lost = (rest < 0.5) & ~won
+        terms = {"won": win * won, "lost": -loss * lost, "pieces": -piece * (action + 1.0 + 0.0 * rest)}
+        other = 11.3 * chance
+        return Moved((xp.where(won | lost, deal(xp, other - xp.floor(other)), rest),), terms, left > 1e9)
+
+    return _world(
+        "nim", d, continuous=False, choices=most, limit=d.whole(30, 60), noise=1, chance=True, start=start, step=step,
+        observe=lambda xp, s: tuple(1.0 * (abs(s[0] - size) < 0.5) for size in range(1, heap + 1)), obs_size=heap, gamma=0.9,
+    )  # fmt: skip
+
+
+def lights(d: Draw) -> World:
+    """A ring of lamps: a switch turns its lamp and both neighbours over. All have to go out; then others are lit."""
+    lamps, sticks = d.whole(4, 5), d.between(0.0, 0.08)
+    burns, prize, press = d.between(0.1, 0.5), d.between(1.0, 4.0), d.between(0.0, 0.05)
+
+    def lit(xp: Any, bits: Sequence[Any]) -> State:
+        """Never are all of them dark at once."""
+        dark = 1.0 * (sum(bits) < 0.5)
+        return bits[0] + dark, *bits[1:]
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return lit(xp, [1.0 * (each > 0.5) for each in u])
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        works = 1.0 * (chance >= sticks)
+        now = []
+        for place in range(lamps):
+            turned = (action == place) | (action == (place + 1) % lamps) | (action == (place - 1) % lamps)
+            now.append(abs(s[place] - works * turned))
+        burning = sum(now)
+        dark = burning < 0.5
+        fresh = lit(xp, [xp.floor(2.0 ** (place + 1) * chance) % 2.0 for place in range(lamps)])
+        terms = {"burning": -burns * burning / lamps, "dark": prize * dark, "press": -press + 0.0 * burning}
+        return Moved(tuple(xp.where(dark, new, old) for new, old in zip(fresh, now, strict=True)), terms, burning > 1e9)
+
+    return _world(
+        "lights", d, continuous=False, choices=lamps, limit=d.whole(25, 50), noise=lamps, chance=True, start=start, step=step,
+        observe=lambda xp, s: tuple(2.0 * each - 1.0 for each in s), obs_size=lamps, gamma=0.93,
+    )  # fmt: skip
+
+
+def dice(d: Draw) -> World:
+    """Roll on, or bank the pot for a fee: a bad roll empties it. How bad the dice are differs between tables, and is shown."""
+    bold, kind, spread = d.number % 2 == 1, d.between(0.05, 0.1), d.between(0.08, 0.2)
+    fee, busted, pips = d.between(1.0, 2.5), d.between(0.0, 0.5), d.between(1.0, 2.0)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 6.0 * u[0], kind + spread * u[1]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        banks, dice_thrown = action == 0, 1.0 * action
+        bad = (chance < 1.0 - (1.0 - s[1]) ** dice_thrown) & ~banks
+        shown = 5.3 * chance
+        gained = pips * dice_thrown * (0.5 + shown - xp.floor(shown))
+        terms = {"banked": 0.3 * (s[0] - fee) * banks, "busted": -busted * bad}
+        return Moved((xp.where(banks | bad, 0.0 * s[0], s[0] + gained), s[1]), terms, s[1] > 1e9)
+
+    return _world(
+        "dice", d, continuous=False, choices=3 if bold else 2, limit=d.whole(40, 80), noise=2, chance=True, start=start, step=step,
+        observe=lambda xp, s: (0.2 * s[0] - 1.0, 10.0 * (s[1] - kind) - 1.0), obs_size=2, gamma=0.95,
+    )  # fmt: skip
+
+
+def packer(d: Draw) -> World:
+    """A truck and parcels that come one after the other, each to be loaded or left for ever; full, the truck drives off."""
+    bed, small, large, rent = d.between(1.5, 2.5), d.between(0.1, 0.2), d.between(0.3, 0.5), d.between(0.02, 0.05)
+    rare, worth, crammed, handling = d.between(2.5, 4.0), d.between(2.0, 4.0), d.between(0.2, 0.6), d.between(0.0, 0.1)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return small + large * u[0], u[1] ** rare, bed * (0.6 + 0.4 * u[2])
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        loads = action == 1
+        fits = s[0] <= s[2]
+        loaded = loads & fits
+        room = s[2] - s[0] * loaded
+        terms = {
+            "worth": worth * s[1] * loaded,
+            "crammed": -crammed * (loads & ~fits),
+            "handling": -handling * loads,
+            "rent": -rent + 0.0 * room,
+        }
+        other = 9.1 * chance
+        return Moved((small + large * (other - xp.floor(other)), chance**rare, room), terms, room < small + 0.05)
+
+    return _world(
+        "packer", d, continuous=False, choices=2, limit=d.whole(50, 90), noise=3, chance=True, start=start, step=step,
+        observe=lambda xp, s: (2.0 * s[0] / large - 1.5, 2.0 * s[1] - 1.0, 2.0 * s[2] / bed - 1.0), obs_size=3, gamma=0.98,
+    )  # fmt: skip
+
+
+def oven(d: Draw) -> World:
+    """A loaf that warms behind its oven's air and browns where the air is hot: it has to be taken out when it is done, and not before."""
+    continuous = d.continuous
+    quick, conducts, browns, edge = d.between(0.15, 0.3), d.between(0.08, 0.14), d.between(0.05, 0.12), d.between(1.2, 1.4)
+    pay, served, raw, burnt, gas = d.between(1.0, 2.0), d.between(1.0, 3.0), d.between(0.5, 1.5), d.between(1.0, 2.0), d.between(0.0, 0.02)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 1.2 * u[0], 0.3 * u[1], 0.0 * u[0], 0.8 + 0.4 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        turn, out = (action[0], action[1] > 0.6) if continuous else (1.0 * (action == 2) - 1.0 * (action == 1), action == 3)
+        air = xp.clip(s[0] + quick * turn, 0.0, 2.0)
+        core = s[1] + conducts * (air - s[1])
+        crust = s[2] + browns * xp.clip(air - edge, 0.0, 9.0)
+        nearer = abs(s[1] - s[3]) - abs(core - s[3])
+        charred = crust > 0.6
+        over = out | charred
+        terms = {
+            "warmer": pay * nearer,
+            "served": served * out * xp.clip(1.0 - 5.0 * abs(core - s[3]), 0.0, 1.0),
+            "raw": -raw * (out & (core < s[3] - 0.2)),
+            "brown": -burnt * (crust - s[2]),
+            "charred": -2.0 * burnt * charred,
+            "gas": -gas * air - 0.01,
+        }
+        return Moved((air, core, crust, s[3]), terms, over)
+
+    return _world(
+        "oven", d, continuous=continuous, choices=4, dims=2, limit=d.whole(40, 70), noise=3, chance=False, start=start, step=step,
+        observe=lambda xp, s: (s[0] - 1.0, 2.0 * s[1] - 1.0, 3.0 * s[2], s[3] - 1.0), obs_size=4, gamma=0.97,
+    )  # fmt: skip
+
+
+def qubit(d: Draw) -> World:
+    """A spin that turns about one axis by itself, and about another while it is driven: it has to be held at the pole that is shown."""
+    continuous = d.continuous
+    drive, spread, relaxes, fades = d.between(0.2, 0.4), d.between(0.2, 0.5), d.between(0.01, 0.03), d.between(0.0, 0.03)
+    pay, effort = d.between(0.5, 1.5), d.between(0.0, 0.05)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        height, around = 1.6 * u[0] - 0.8, 6.2832 * u[1]
+        flat = xp.sqrt(1.0 - height**2)
+        return flat * xp.cos(around), flat * xp.sin(around), height, spread * (u[2] - 0.5), 2.0 * (u[3] > 0.5) - 1.0
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        pulse = _push(continuous, action, 3)
+        cos, sin = xp.cos(drive * pulse), xp.sin(drive * pulse)
+        y, z = cos * s[1] - sin * s[2], sin * s[1] + cos * s[2]
+        cos, sin = xp.cos(s[3]), xp.sin(s[3])
+        x, y = (1.0 - fades) * (cos * s[0] - sin * y), (1.0 - fades) * (sin * s[0] + cos * y)
+        z = z - relaxes * (z + 1.0)
+        terms = {"pole": pay * z * s[4], "pulse": -effort * (pulse**2 + 0.0 * z)}
+        return Moved((x, y, z, s[3], s[4]), terms, z > 1e9)
+
+    return _world(
+        "qubit", d, continuous=continuous, choices=3, limit=d.whole(40, 80), noise=4, chance=False, start=start, step=step,
+        observe=lambda xp, s: (s[0], s[1], s[2], 4.0 * s[3], s[4]), obs_size=5, gamma=0.95,
+    )  # fmt: skip
+
+
+def lagoon(d: Draw) -> World:
+    """A basin beside the sea with turbines in its dam: they give power by the height of the fall, which has to be waited for."""
+    continuous = d.continuous
+    pace, second, flow, lowest = d.between(0.12, 0.2), d.between(0.1, 0.3), d.between(0.2, 0.35), d.between(0.2, 0.4)
+    pay, turning, flood = d.between(1.5, 3.0), d.between(0.05, 0.15), d.between(0.5, 2.0)
+
+    def sea(xp: Any, phase: Any) -> Any:
+        return xp.sin(phase) + second * xp.sin(2.0 * phase)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 1.4 * u[0] - 0.7, 6.2832 * u[1]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        gate = 0.5 * (_push(continuous, action, 3) + 1.0)
+        fall = sea(xp, s[1]) - s[0]
+        level = s[0] + flow * gate * fall
+        over = xp.clip(level - 0.9, 0.0, 9.0)
+        power = gate * abs(fall) * xp.clip(abs(fall) - lowest, 0.0, 9.0)
+        terms = {"power": pay * power, "turning": -turning * pay * gate, "flood": -flood * over}
+        return Moved((level, s[1] + pace), terms, level > 1e9)
+
+    return _world(
+        "lagoon", d, continuous=continuous, choices=3, limit=d.whole(60, 110), noise=2, chance=False, start=start, step=step,
+        observe=lambda xp, s: (s[0], sea(xp, s[1]), xp.cos(s[1]), xp.sin(s[1])), obs_size=4, gamma=0.95,
+    )  # fmt: skip
+
+
+def hopper(d: Draw) -> World:
+    """One leg, one hop a step: where the foot is set decides the speed, how hard it pushes the height; the ground is uneven."""
+    continuous = d.continuous
+    lean, reach, leak, kick = d.between(0.15, 0.3), d.between(0.45, 0.65), d.between(0.1, 0.2), d.between(0.25, 0.4)
+    uneven, off, high, alive, toil = (
+        d.between(0.0, 0.2),
+        d.between(0.5, 1.5),
+        d.between(0.3, 1.0),
+        d.between(0.5, 1.5),
+        d.between(0.0, 0.05),
+    )
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 1.6 * u[0] - 0.8, 0.8 + 0.5 * u[1], 1.2 * u[2] - 0.6
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        foot, push = _thrust(continuous, action)
+        # A foot under the middle of the stride keeps the speed; behind it the leg speeds up, before it the leg slows down.
+        speed = s[0] + lean * s[0] - reach * foot + uneven * (2.0 * chance - 1.0)
+        height = s[1] - leak * (s[1] - 0.5) + kick * push
+        fell = (abs(speed) > 2.0) | (height < 0.4) | (height > 2.2)
+        terms = {
+            "alive": alive * (1.0 - 1.0 * fell),
+            "speed": -off * abs(speed - s[2]),
+            "height": -high * abs(height - 1.0),
+            "toil": -toil * (foot**2 + push**2),
+            "fell": -3.0 * alive * fell,
+        }
+        return Moved((speed, height, s[2]), terms, fell)
+
+    return _world(
+        "hopper", d, continuous=continuous, choices=5, dims=2, limit=d.whole(60, 110), noise=3, chance=True, start=start, step=step,
+        observe=lambda xp, s: (s[0], 2.0 * s[1] - 2.0, s[2]), obs_size=3, gamma=0.95,
+    )  # fmt: skip
+
+
+# ── families for an eighth look, far from those before, written before any of them was trained or examined ──
+
+
+def _apart(xp: Any, chance: Any, factor: float) -> Any:
+    """Another uniform number out of one."""
+    other = factor * chance
+    return other - xp.floor(other)
+
+
+def fracture(d: Draw) -> World:
+    """How much a beam bears is found by loading it: too much breaks one of the few specimens, too little tells hardly anything."""
+    specimens, exact = d.whole(2, 4), d.between(0.04, 0.1)
+    told, broken, found, step_cost = d.between(0.5, 1.5), d.between(0.1, 0.4), d.between(1.0, 3.0), d.between(0.02, 0.06)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 0.0 * u[0], 1.0 + 0.0 * u[0], 0.05 + 0.9 * u[0], 1.0 + xp.floor(specimens * u[1])
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        load = s[0] + (0.15 + 0.175 * action) * (s[1] - s[0])
+        breaks = load > s[2]
+        low, high = xp.where(breaks, s[0], load), xp.where(breaks, load, s[1])
+        left = s[3] - 1.0 * breaks
+        known = high - low < exact
+        terms = {
+            "told": told * (s[1] - s[0] - high + low),
+            "broken": -broken * breaks,
+            "found": found * known,
+            "time": -step_cost + 0.0 * load,
+        }
+        return Moved((low, high, s[2], left), terms, known | (left < 0.5), 1.0 * known)
+
+    return _world(
+        "fracture", d, continuous=False, choices=5, limit=d.whole(30, 50), noise=2, chance=False, start=start, step=step,
+        observe=lambda xp, s: (2.0 * s[0] - 1.0, 2.0 * s[1] - 1.0, 3.0 * (s[1] - s[0]) - 1.0, 0.5 * s[3] - 1.0), obs_size=4,
+        gamma=0.97, success=True,
+    )  # fmt: skip
+
+
+def auction(d: Draw) -> World:
+    """One thing after another goes to whoever bids most, for what was bid; how eager the rivals are is shown, and the purse is small."""
+    purse, eager, keen = d.between(3.0, 6.0), d.between(0.8, 1.4), d.between(0.2, 0.6)
+    worth, saved = d.between(1.0, 2.0), d.between(0.0, 0.3)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return u[0], purse * (0.7 + 0.3 * u[1]), keen + (1.0 - keen) * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        bid = xp.minimum(0.25 * action + 0.0 * s[0], s[1])
+        rival = s[2] * _apart(xp, chance, 11.3) ** (1.0 / eager)
+        won = (bid > rival) & (bid > 0.01)
+        left = s[1] - bid * won
+        terms = {"worth": worth * s[0] * won, "price": -1.0 * bid * won, "saved": saved * 0.02 * left}
+        return Moved((chance + 0.0 * left, left, s[2]), terms, left < 0.05)
+
+    return _world(
+        "auction", d, continuous=False, choices=5, limit=d.whole(30, 60), noise=3, chance=True, start=start, step=step,
+        observe=lambda xp, s: (2.0 * s[0] - 1.0, s[1] / purse, 2.0 * s[2] - 1.0), obs_size=3, gamma=0.95,
+    )  # fmt: skip
+
+
+def titration(d: Draw) -> World:
+    """Base is dropped into an acid of unknown strength: its colour turns all at once, and there is no way back from too much."""
+    continuous = d.continuous
+    steep, coarse, drop = d.between(3.0, 6.0), d.between(0.1, 0.2), d.between(0.01, 0.03)
+    near, over, step_cost, waste = d.between(2.0, 4.0), d.between(0.5, 2.0), d.between(0.01, 0.04), d.between(0.0, 0.1)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 0.0 * u[0], 0.5 + 0.8 * u[0], 0.0 * u[0]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        size = (
+            0.5 * coarse * (action[0] + 1.0) if continuous else drop * (action == 0) + 0.4 * coarse * (action == 1) + coarse * (action == 2)
+        )
+        done = action[1] > 0.7 if continuous else action == 3
+        poured = size * (1.0 - 1.0 * done) + 0.0 * s[0]
+        filled = s[0] + poured
+        spoilt = filled > s[1] + 0.3
+        terms = {
+            "nearer": abs(s[0] - s[1]) - abs(filled - s[1]),
+            "near": near * done * xp.clip(1.0 - 10.0 * abs(filled - s[1]), 0.0, 1.0),
+            "spoilt": -over * spoilt,
+            "waste": -waste * poured,
+            "time": -step_cost + 0.0 * filled,
+        }
+        good = done & (abs(filled - s[1]) < 0.05)
+        return Moved((filled, s[1], poured), terms, done | spoilt, 1.0 * good)
+
+    def observe(xp: Any, s: State) -> Sequence[Any]:
+        # Tanh of a distance that the eye does not see: only close to the turn does the colour say much.
+        return xp.tanh(steep * (s[0] - s[1])), 2.0 * s[0] - 1.0, 10.0 * s[2]
+
+    return _world(
+        "titration", d, continuous=continuous, choices=4, dims=2, limit=d.whole(40, 70), noise=1, chance=False, start=start, step=step,
+        observe=observe, obs_size=3, gamma=0.97, success=True,
+    )  # fmt: skip
+
+
+def gestures(d: Draw) -> World:
+    """Stone, paper and scissors against someone who tends to beat what was last shown to him, or to repeat himself; to five points."""
+    habit, stays, win, loss, prize = (
+        d.between(0.5, 0.75),
+        d.between(0.1, 0.2),
+        d.between(0.5, 1.5),
+        d.between(0.5, 1.5),
+        d.between(1.0, 3.0),
+    )
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return xp.floor(3.0 * u[0]), xp.floor(3.0 * u[1]), 0.0 * u[0]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        any_ = xp.floor(3.0 * _apart(xp, chance, 23.7))
+        theirs = xp.where(chance < habit, (s[0] + 1.0) % 3.0, xp.where(chance < habit + stays, s[1], any_))
+        mine = 1.0 * action + 0.0 * theirs
+        ahead = (mine - theirs) % 3.0
+        won, lost = (ahead > 0.5) & (ahead < 1.5), ahead > 1.5
+        lead = s[2] + 1.0 * won - 1.0 * lost
+        terms = {"points": win * won - loss * lost, "match": prize * (lead > 4.5) - prize * (lead < -4.5)}
+        return Moved((mine, theirs, lead), terms, abs(lead) > 4.5, 1.0 * (lead > 4.5))
+
+    return _world(
+        "gestures", d, continuous=False, choices=3, limit=d.whole(30, 50), noise=2, chance=True, start=start, step=step,
+        observe=lambda xp, s: (*(2.0 * (abs(s[k // 3] - k % 3) < 0.5) - 1.0 for k in range(6)), 0.2 * s[2]), obs_size=7,
+        gamma=0.93, success=True,
+    )  # fmt: skip
+
+
+def fireline(d: Draw) -> World:
+    """A strip of five woods: fire goes over to neighbours by chance, one crew can put out one wood a step; what burnt grows back."""
+    spread, strikes, eats, grows = d.between(0.2, 0.4), d.between(0.05, 0.12), d.between(0.1, 0.2), d.between(0.01, 0.03)
+    loss, idle, ash = d.between(0.5, 1.5), d.between(0.0, 0.1), d.between(0.0, 0.2)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return *(1.0 * (abs(xp.floor(5.0 * u[0]) - k) < 0.5) for k in range(5)), *(0.6 + 0.4 * each for each in u[1:6])
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        fire, wood = list(s[:5]), list(s[5:])
+        struck = _apart(xp, chance, 3.9)
+        burning, left = [], []
+        for k in range(5):
+            own = fire[k] * (1.0 - 1.0 * (action == k))
+            beside = (fire[k - 1] if k else 0.0 * fire[k]) + (fire[k + 1] if k < 4 else 0.0 * fire[k])
+            caught = (_apart(xp, chance, 7.3 + 4.1 * k) < spread * beside) & (wood[k] > 0.2991) & (action != k)
+            lit = (struck < strikes) & (abs(xp.floor(5.0 * struck / strikes) - k) < 0.5) & (wood[k] > 0.2991)
+            fuel = xp.clip(wood[k] - eats * own + grows, 0.0, 1.0)
+            burning.append(1.0 * ((own + caught + lit) > 0.5) * (fuel > 0.0503))
+            left.append(fuel)
+        flames = burning[0] + burning[1] + burning[2] + burning[3] + burning[4]
+        bare = 5.0 - (left[0] + left[1] + left[2] + left[3] + left[4])
+        terms = {"flames": -loss * flames, "crew": -idle * (action < 5) + 0.0 * flames, "ash": -ash * bare}
+        return Moved((*burning, *left), terms, flames > 1e9)
+
+    return _world(
+        "fireline", d, continuous=False, choices=6, limit=d.whole(40, 80), noise=6, chance=True, start=start, step=step,
+        observe=lambda xp, s: (*(2.0 * each - 1.0 for each in s[:5]), *(2.0 * each - 1.0 for each in s[5:])), obs_size=10, gamma=0.95,
+    )  # fmt: skip
+
+
+def rope(d: Draw) -> World:
+    """Three beads on an elastic rope held at one end by a hand, which has to bring all to rest, the far ones through the near."""
+    continuous = d.continuous
+    tight, lossy, hand = d.between(0.15, 0.3), d.between(0.0, 0.02), d.between(0.1, 0.25)
+    unrest, bent, effort = d.between(0.5, 1.5), d.between(0.3, 1.0), d.between(0.0, 0.05)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return *(2.0 * each - 1.0 for each in u[:3]), *(0.8 * each - 0.4 for each in u[3:6])
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        pull = _push(continuous, action, 3)
+        first, second, third = s[:3]
+        u, v, w = s[3:]
+        u = (1.0 - lossy) * (u + tight * (second - 2.0 * first) + hand * pull)
+        v = (1.0 - lossy) * (v + tight * (first - 2.0 * second + third))
+        w = (1.0 - lossy) * (w + tight * (second - third))
+        first, second, third = first + 0.5 * u, second + 0.5 * v, third + 0.5 * w
+        terms = {
+            "unrest": -unrest * (u**2 + v**2 + w**2),
+            "bent": -bent * (first**2 + second**2 + third**2) / 3.0,
+            "effort": -effort * (pull**2 + 0.0 * u),
+        }
+        return Moved((first, second, third, u, v, w), terms, abs(first) > 1e9)
+
+    return _world(
+        "rope", d, continuous=continuous, choices=3, limit=d.whole(60, 110), noise=6, chance=False, start=start, step=step,
+        observe=lambda xp, s: (*s[:3], *(2.0 * each for each in s[3:])), obs_size=6, gamma=0.95,
+    )  # fmt: skip
+
+
+def parking(d: Draw) -> World:
+    """A street towards a theatre: the nearer, the fewer free places. Take one and walk, or drive on; behind the theatre there is none."""
+    pace, full, walk = d.between(0.04, 0.07), d.between(0.5, 0.8), d.between(1.0, 2.5)
+    comes, wrong, missed, step_cost = d.between(1.5, 3.0), d.between(0.2, 0.6), d.between(1.0, 2.0), d.between(0.0, 0.02)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return -0.7 - 0.3 * u[0], 1.0 * (u[1] > 0.5), 0.6 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        takes = action == 1
+        parked = takes & (s[1] > 0.5)
+        place = s[0] + pace * (1.0 - 1.0 * takes)
+        # Fewer places are free nearer the theatre, and on evenings when many come.
+        free = 1.0 * (chance < xp.clip((1.0 - full) + full * abs(place) - s[2] * (1.0 - abs(place)), 0.03, 1.0))
+        past = place > 0.0
+        terms = {
+            "parked": parked * (comes - walk * abs(s[0])),
+            "blocked": -wrong * (takes & ~parked),
+            "missed": -missed * past,
+            "time": -step_cost + 0.0 * place,
+        }
+        return Moved((place, free, s[2]), terms, parked | past, 1.0 * parked)
+
+    return _world(
+        "parking", d, continuous=False, choices=2, limit=d.whole(40, 60), noise=3, chance=True, start=start, step=step,
+        observe=lambda xp, s: (2.0 * s[0] + 1.0, 2.0 * s[1] - 1.0, 3.0 * s[2] - 1.0), obs_size=3, gamma=0.98, success=True,
+    )  # fmt: skip
+
+
+def diver(d: Draw) -> World:
+    """A diver for pearls: there are more of them deeper down, they are paid for at the surface, and the air is short."""
+    continuous = d.continuous
+    swim, breath, rich, sells = d.between(0.15, 0.25), d.between(0.03, 0.06), d.between(0.1, 0.2), d.between(2.0, 5.0)
+    drowned, cold = d.between(1.0, 3.0), d.between(0.0, 0.03)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 0.6 * u[0], 0.6 + 0.4 * u[1], 0.0 * u[0]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        push = _push(continuous, action, 3)
+        picks = abs(push) < 0.35
+        depth = xp.clip(s[0] + swim * push * (1.0 - 1.0 * picks), 0.0, 1.0)
+        up = depth < 0.02
+        bag = xp.clip(s[2] + rich * s[0] ** 2 * picks, 0.0, 1.0)
+        air = xp.where(up, 1.0 + 0.0 * depth, s[1] - breath * (0.6 + depth))
+        gone = air < 0.0
+        terms = {"pearls": sells * bag * up, "drowned": -drowned * gone, "cold": -cold * (0.2 + depth)}
+        return Moved((depth, air, bag * (1.0 - 1.0 * up)), terms, gone)
+
+    return _world(
+        "diver", d, continuous=continuous, choices=3, limit=d.whole(60, 100), noise=2, chance=False, start=start, step=step,
+        observe=lambda xp, s: (2.0 * s[0] - 1.0, 2.0 * s[1] - 1.0, 2.0 * s[2] - 1.0), obs_size=3, gamma=0.97,
+    )  # fmt: skip
+
+
+def tug(d: Draw) -> World:
+    """Two pull at a rope; both tire and recover, the other one in bursts that can be seen. Whoever is drawn over the line has lost."""
+    continuous = d.continuous
+    strong, rival, tires, rests = d.between(0.1, 0.15), d.between(0.1, 0.15), d.between(0.12, 0.2), d.between(0.06, 0.1)
+    win, loss, ground = d.between(2.0, 5.0), d.between(1.0, 3.0), d.between(0.0, 1.0)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 0.6 * u[0] - 0.3, 0.5 + 0.5 * u[1], 0.5 + 0.5 * u[2], 1.0 * (u[3] > 0.5)
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        heave = 0.5 * (_push(continuous, action, 3) + 1.0)
+        # Tired arms hold little: who heaves all the time is worth half of who heaves when rested.
+        mine = strong * heave * s[1] ** 2
+        theirs = rival * s[3] * s[2] ** 2
+        place = s[0] + mine - theirs + 0.02 * (2.0 * chance - 1.0)
+        arms = xp.clip(s[1] - tires * heave + rests * (1.0 - heave), 0.05, 1.0)
+        others = xp.clip(s[2] - tires * s[3] + rests * (1.0 - s[3]), 0.05, 1.0)
+        pulls = xp.where(others > 0.9, 1.0 + 0.0 * others, xp.where(others < 0.35, 0.0 * others, s[3]))
+        won, lost = place > 1.0, place < -1.0
+        terms = {"won": win * won, "lost": -loss * lost, "ground": ground * (place - s[0])}
+        return Moved((place, arms, others, pulls), terms, won | lost, 1.0 * won)
+
+    return _world(
+        "tug", d, continuous=continuous, choices=3, limit=d.whole(60, 110), noise=4, chance=True, start=start, step=step,
+        observe=lambda xp, s: (s[0], 2.0 * s[1] - 1.0, 2.0 * s[2] - 1.0, 2.0 * s[3] - 1.0), obs_size=4, gamma=0.98, success=True,
+    )  # fmt: skip
+
+
+def gearbox(d: Draw) -> World:
+    """A lorry with four gears on a road up and down: an engine pulls well at one speed of its own, and not at all while it is shifted."""
+    power, drag, steep, hills = d.between(0.06, 0.1), d.between(0.01, 0.03), d.between(0.015, 0.035), d.between(0.05, 0.15)
+    pay, shifting, roars = d.between(0.5, 1.5), d.between(0.0, 0.1), d.between(0.1, 0.5)
+    ratios = (0.4, 0.75, 1.2, 1.8)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 0.3 + 0.9 * u[0], xp.floor(4.0 * u[1]), 6.2832 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        gear = xp.clip(s[1] + 1.0 * (action == 2) - 1.0 * (action == 0), 0.0, 3.0)
+        shifts = abs(gear - s[1]) > 0.5
+        ratio = ratios[0] * (gear < 0.5) + sum(each * (abs(gear - k) < 0.5) for k, each in enumerate(ratios) if k)
+        turns = s[0] / ratio
+        torque = xp.clip(1.0 - ((turns - 1.0) / 0.6) ** 2, 0.0, 1.0) * (1.0 - 1.0 * shifts)
+        speed = xp.clip(s[0] + power * torque / ratio - steep * xp.sin(s[2]) - drag * s[0] ** 2, 0.05, 3.0)
+        terms = {"speed": pay * speed, "shifting": -shifting * shifts, "roars": -roars * xp.clip(turns - 1.5, 0.0, 9.0)}
+        return Moved((speed, gear, s[2] + hills), terms, speed > 1e9)
+
+    return _world(
+        "gearbox", d, continuous=False, choices=3, limit=d.whole(60, 110), noise=3, chance=False, start=start, step=step,
+        observe=lambda xp, s: (2.0 * s[0] - 2.0, 0.67 * s[1] - 1.0, xp.sin(s[2]), xp.cos(s[2])), obs_size=4, gamma=0.96,
+    )  # fmt: skip
+
+
+def rumour(d: Draw) -> World:
+    """Four people with opinions who sway each other, and each falls back to what he was brought up with: one can be talked to at a time."""
+    sway, talk, back, wavers = d.between(0.05, 0.12), d.between(0.4, 0.7), d.between(0.04, 0.08), d.between(0.0, 0.05)
+    off, breath = d.between(0.5, 1.5), d.between(0.0, 0.1)
+    roots = tuple(d.between(-1.0, 1.0) for _ in range(4))
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return *(2.0 * each - 1.0 for each in u[:4]), 1.6 * u[4] - 0.8
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        minds, wish = s[:4], s[4]
+        after = []
+        for k in range(4):
+            others = 0.5 * (minds[k - 1] + minds[(k + 1) % 4])
+            own = minds[k] + sway * (others - minds[k]) + back * (roots[k] - minds[k])
+            own = own + talk * (action == k) * (wish - own) + wavers * (2.0 * _apart(xp, chance, 5.3 + 6.1 * k) - 1.0)
+            after.append(own)
+        away = 0.25 * (abs(after[0] - wish) + abs(after[1] - wish) + abs(after[2] - wish) + abs(after[3] - wish))
+        terms = {"off": -off * away, "breath": -breath * (action < 4) + 0.0 * away}
+        return Moved((*after, wish), terms, away > 1e9)
+
+    return _world(
+        "rumour", d, continuous=False, choices=5, limit=d.whole(40, 70), noise=5, chance=True, start=start, step=step,
+        observe=lambda xp, s: (*(each - s[4] for each in s[:4]), s[4]), obs_size=5, gamma=0.9,
+    )  # fmt: skip
+
+
+def abacus(d: Draw) -> World:
+    """From one number to another by adding one, doubling, or taking three away; below zero and above twelve the sum is lost."""
+    step_cost, right, lost, near = d.between(0.02, 0.1), d.between(1.0, 3.0), d.between(0.5, 1.5), d.between(0.0, 0.05)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 1.0 + xp.floor(11.0 * u[0]), 1.0 + xp.floor(11.0 * u[1])
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        number = xp.where(action == 0, s[0] + 1.0, xp.where(action == 1, 2.0 * s[0], s[0] - 3.0))
+        reached, out = abs(number - s[1]) < 0.5, (number < -0.5) | (number > 12.5)
+        terms = {
+            "time": -step_cost + 0.0 * number,
+            "nearer": near * (abs(s[0] - s[1]) - abs(number - s[1])),
+            "right": right * reached,
+            "lost": -lost * out,
+        }
+        return Moved((number, s[1]), terms, reached | out, 1.0 * reached)
+
+    return _world(
+        "abacus", d, continuous=False, choices=3, limit=d.whole(20, 40), noise=2, chance=False, start=start, step=step,
+        observe=lambda xp, s: (s[0] / 6.0 - 1.0, s[1] / 6.0 - 1.0, (s[1] - s[0]) / 6.0), obs_size=3, gamma=0.95, success=True,
+    )  # fmt: skip
+
+
 FAMILIES: Final[dict[str, Callable[[Draw], World]]] = {
     made.__name__: made
     for made in (
         point, chain, pendulum, cart, queue, thermostat, grid, tracker, inventory, pursuit, lander, tank, harvest, crane, battery,
         steering, dosing, traffic, lift, beam, mixer, archer, patrol, rocket, ferry, fishery, radio, sailing, press, orbit,
         market, juggler, garden, glider, epidemic, drummer, rowing, magnet, crawler, slalom, reactor, deadline, plow, swing, congestion,
-        catcher, sorter, shepherd, compass, metro,
+        catcher, sorter, shepherd, compass, metro, nim, lights, dice, packer, oven, qubit, lagoon, hopper,
+        fracture, auction, titration, gestures, fireline, rope, parking, diver, tug, gearbox, rumour, abacus,
     )
 }  # fmt: skip
 

@@ -102,12 +102,14 @@ def main() -> None:
     known = load() if FILE.exists() else {}
     names = [name for name in families.names() if not wanted.only or name in wanted.only or families.world(name).family in wanted.only]
     names = [name for name in names if not (wanted.missing and name in known)]
+    names.sort(key=lambda name: families.world(name).draw)
     with multiprocessing.get_context("fork").Pool(wanted.processes, maxtasksperchild=1) as pool:
         for name, found in zip(names, pool.imap(measure, names), strict=True):
             known[name] = found
             print(name, found, flush=True)
-    body = ",\n".join(f"{json.dumps(name)}: {json.dumps(known[name])}" for name in families.names() if name in known)
-    FILE.write_text("{\n" + body + "\n}\n", "utf-8")
+            # Kept as it comes: who is stopped in between has the first ones of every family.
+            body = ",\n".join(f"{json.dumps(each)}: {json.dumps(known[each])}" for each in families.names() if each in known)
+            FILE.write_text("{\n" + body + "\n}\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -24,9 +24,13 @@ from rlclinic.runs.history import History
 FOLDER: Final = Path(__file__).parents[1] / "looks"
 LOOKS: Final = {
     "held_out": ("held_out",), "second": ("reserve", "second"), "third": ("third",), "fourth": ("fourth",), "fifth": ("fifth",),
-    "sixth": ("sixth",),
+    "sixth": ("sixth",), "seventh": ("seventh",), "eighth": ("eighth",),
 }  # fmt: skip
 """Parts of the split that a look is at."""
+LATER: Final = {"sixth_sb3": ("sixth", ("catcher-0", "sorter-0"))}
+"""Worlds whose cells of SB3 were trained after their part was looked at: they are looked at once as well, with the code of that day.
+The part's rules were frozen when it was first looked at, and our own logs of these worlds were seen then."""
+ADDED: Final = "with cells added later"
 SURE: Final = 0.75
 WELL: Final = ("healthy", UNKNOWN, "no-reference", "too-early")
 
@@ -86,17 +90,17 @@ def answer(id: str, view: str, role: str, about: dict[str, Any], accepted: froze
     )
 
 
-def answers(parts: Sequence[str], processes: int = 2) -> list[Seen]:
-    """Every group of some parts of the split that counts."""
+def answers(parts: Sequence[str], processes: int = 2, sb3_worlds: Sequence[str] = ()) -> list[Seen]:
+    """Every group of some parts of the split that counts; only SB3's cells of some worlds, where such are named."""
     asked: list[tuple[Any, ...]] = []
     for part in parts:
         asked += [
             (group.id, "ours", group.role, group.about, group.accepted, group.runs)
             for group in corpus.load(part)
-            if group.role != "unclear"
+            if group.role != "unclear" and not sb3_worlds
         ]
         for cell in corpus.load_sb3(part):
-            if cell.role != "dropped":
+            if cell.role != "dropped" and (not sb3_worlds or cell.about["task"] in sb3_worlds):
                 asked += [
                     (cell.about["name"], view, cell.role, cell.about, cell.accepted, runs)
                     for view, runs in (("callback", cell.sentinels), ("plain", cell.plain))
@@ -143,6 +147,12 @@ def rows(seen: Sequence[Seen], look: str) -> dict[str, Any]:
     }
 
 
+def rows_of_sb3(seen: Sequence[Seen], look: str) -> dict[str, Any]:
+    """Those rows that are about SB3's cells alone."""
+    found = rows([each for each in seen if each.view != "ours"], look)
+    return {name: value for name, value in found.items() if any(view in name for view in ("SB3 with callback", "SB3 logs alone"))}
+
+
 def share(seen: Sequence[Seen], holds: Callable[[Seen], bool]) -> dict[str, float | int]:
     from benchmarks.diagnosis.measure import wilson
 
@@ -173,19 +183,20 @@ def load(look: str) -> list[Seen]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("look", choices=tuple(LOOKS))
+    parser.add_argument("look", choices=(*LOOKS, *LATER))
     look = parser.parse_args().look
     if file(look).exists():
         raise SystemExit(
             f"{file(look).name} is there already: such a look is taken once.\n  Its rows: python -m benchmarks.diagnosis.measure"
         )
-    seen = answers(LOOKS[look])
+    part, worlds = LATER.get(look, (look, ()))
+    seen = answers(LOOKS[part], sb3_worlds=worlds)
     origin = provenance.provenance(f"python -m benchmarks.diagnosis.worlds.look {look}")
     head = json.dumps({key: origin[key] for key in ("date", "commit", "command")})
     body = ",\n".join(json.dumps(vars(each)) for each in seen)
     FOLDER.mkdir(exist_ok=True)
     file(look).write_text(f'{{"provenance": {head},\n"groups": [\n{body}\n]}}\n', "utf-8")
-    for name, value in rows(seen, look).items():
+    for name, value in (rows_of_sb3(seen, look) if worlds else rows(seen, look)).items():
         print(f"{name:95} {value}")
 
 

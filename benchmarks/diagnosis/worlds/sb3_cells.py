@@ -92,7 +92,7 @@ def places(part: str) -> dict[str, tuple[str, ...]]:
     return {"ppo": tuple(turns[:8]), "dqn": tuple(choices[:3]), "sac": tuple(boxes[:2]), "a2c": (*choices[3:4], *boxes[2:3])}
 
 
-TIMES: Final = {"fit": 1, "held_out": 2, "reserve": 1, "second": 2, "third": 2, "fourth": 3, "fifth": 1, "sixth": 2}
+TIMES: Final = {"fit": 1, "held_out": 2, "reserve": 1, "second": 2, "third": 2, "fourth": 3, "fifth": 1, "sixth": 2, "seventh": 2}
 """In how many worlds each fault of PPO is planted."""
 ALGORITHMS: Final = {"fifth": ("ppo",), "sixth": ("ppo", "a2c", "dqn")}
 """Algorithms of a part, where they are not all: what the machine manages in the time."""

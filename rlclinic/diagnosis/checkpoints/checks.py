@@ -76,8 +76,10 @@ def layer_frozen(subject: Subject) -> Iterator[Finding]:
     for before, after in subject.pairs:
         for name, value in after.weights.items():
             old = before.weights.get(name)
-            # A deviation at its limit gets no gradient either; CKP111 says that. Without a baseline nobody asks for values.
-            unused = name == "log_std" or (name.startswith(("critic.", "value.")) and subject.section("algo").get("baseline") is False)
+            # A deviation at its limit gets no gradient either; CKP111 says that. Without a baseline nobody asks for values. And what a
+            # Decision Transformer is asked for is a number that the data gives.
+            unasked = name.startswith(("critic.", "value.")) and subject.section("algo").get("baseline") is False
+            unused = unasked or name in ("log_std", "condition")
             if old is None or value.dtype.kind != "f" or unused:
                 continue
             if measures.is_same(old, value):

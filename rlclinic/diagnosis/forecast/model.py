@@ -187,6 +187,8 @@ def _standing(case: Case, model: Model) -> Forecast | _Open:
         return Forecast(run=history.id, probability=0.0, low=0.0, high=0.0, used=used, reason=_ended(case))
     if broken := _broken(case):
         return Forecast(run=history.id, probability=0.0, low=0.0, high=0.05, used=used, doomed=True, reason=broken)
+    if gamed := _gamed(case):
+        return Forecast(run=history.id, probability=None, used=used, reason=gamed)
     known = features(case)
     if known is None or used is None:
         return Forecast(run=history.id, probability=None, used=used, reason=_unknown(case))
@@ -335,6 +337,17 @@ def _broken(case: Case) -> str | None:
         if series is not None and len(series.broken) and (not len(series.steps) or series.broken[-1] >= series.steps[-1]):
             return f"{name} is NaN or infinite since {say(float(series.broken[0]))} env steps"
     return None
+
+
+def _gamed(case: Case) -> str | None:
+    """A return that passed its threshold without the success that is required: how returns go on says nothing of that."""
+    success, returns = case.signal(columns.SUCCESS), case.signal(columns.RETURN)
+    if case.threshold is None or case.required_success is None or min(len(success), len(returns)) < FEWEST_TO_CALL_STILL:
+        return None
+    ended = success.share(0.7).median
+    if returns.share(0.7).median < case.threshold or ended >= 0.5 * case.required_success:
+        return None
+    return f"its return passed {say(case.threshold)} while {percent(ended)} of episodes succeed: something else than the task may be paid"
 
 
 def _unknown(case: Case) -> str:

@@ -13,6 +13,8 @@ from rlclinic.diagnosis.signals import measures
 SHAPE = ("config:env.n_envs", "config:algo.n_steps")
 USUAL_ROLLOUT = 4096
 """Transitions between updates up to which a config is not unusual."""
+FEWEST_ROWS = 32
+"""Transitions of a minibatch below which nobody is sent."""
 SMALL_RATE = 2.5e-4
 """With such steps even eight transitions an update are enough: rl-zoo3's tuned MountainCarContinuous and InvertedPendulum."""
 
@@ -74,10 +76,15 @@ def too_few_gradient_steps(case: Case) -> Iterator[Finding]:
     if rollouts < 50:
         n_steps = max(int(budget / 50 / (case.count("env.n_envs") or 1)), 16)
         n_steps = 1 << (n_steps.bit_length() - 1)
-        fixes.append(change(case, "algo.n_steps", n_steps, "50 rollouts or more in the budget", "> 30 %"))
+        if n_steps < (case.count("algo.n_steps") or math.inf):
+            fixes.append(change(case, "algo.n_steps", n_steps, "50 rollouts or more in the budget", "> 30 %"))
     if case.algo == "ppo" and planned < 20:
-        fixes.append(change(case, "algo.batch_size", 0.25, "four minibatches per epoch", "> 30 %"))
-        fixes.append(change(case, "algo.n_epochs", 10, "use each rollout ten times", "> 30 %"))
+        size, epochs = case.real("algo.batch_size") or 1.0, case.count("algo.n_epochs") or 1
+        quarter, rows = case.rollout / 4, size * case.rollout if size <= 1 else size
+        if FEWEST_ROWS <= quarter < rows:
+            fixes.append(change(case, "algo.batch_size", 0.25, "four minibatches per epoch", "> 30 %"))
+        if epochs < 10:
+            fixes.append(change(case, "algo.n_epochs", 10, "use each rollout ten times", "> 30 %"))
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=tuple(fixes[:3]))
 
 

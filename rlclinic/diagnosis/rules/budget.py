@@ -50,7 +50,7 @@ def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
     returns, progress = case.signal(RETURN), case.progress
     if progress is None or case.threshold is None or not case.sick or case.standing in ("failed", "collapsed", "lost"):
         return
-    if case.unfinished:
+    if case.unfinished or (case.history.state == "running" and case.budget is None):
         return  # it has not ended: whether the rest is enough is for the forecast
     if case.has("train/imitation/expert_share"):
         return  # an expert acts in some of these episodes: what they return says who acted
@@ -189,12 +189,21 @@ def budget_of_a_few_episodes(case: Case) -> Iterator[Finding]:
     length = case.signal("train/roll/ep_len_mean")
     limit = case.time_limit
     steps = length.median if len(length) else float(limit) / 2 if limit else math.nan
-    if not case.budget or not steps > 0:
+    by_episodes = case.algo not in OFFLINE and not case.has("train/imitation/labels")
+    if not case.budget or (by_episodes and not steps > 0):
         return
-    episodes = case.budget / steps
-    strength, text = grade(-episodes, -80.0, -25.0), f"{case.budget} env steps are about {say(episodes)} episodes"
-    if case.algo in OFFLINE:
+    numbers: dict[str, float] = {}
+    if by_episodes:
+        episodes = case.budget / steps
+        strength, text = grade(-episodes, -80.0, -25.0), f"{case.budget} env steps are about {say(episodes)} episodes"
+        wanted, why, numbers = int(1000 * steps), "a thousand episodes", {"episodes": episodes}
+    elif case.algo in OFFLINE:
         strength, text = grade(-float(case.budget), -1500.0, -700.0), f"{case.budget} gradient steps"
+        wanted, why = 10_000, "values and policy come from gradient steps on the same data, and these need some thousands"
+    else:
+        # What is learned from is labels of steps, whatever episodes they belong to: a few hundred teach a small policy.
+        strength, text = grade(-float(case.budget), -300.0, -100.0), f"{case.budget} steps to ask about"
+        wanted, why = 1_600, "as many states to ask about as a small policy needs"
     if case.algo in off_policy.OFF_POLICY:
         # A replay is learned from many times: what counts is how often.
         often = off_policy.updates_per_step(case)
@@ -205,8 +214,8 @@ def budget_of_a_few_episodes(case: Case) -> Iterator[Finding]:
         )
     if strength <= 0:
         return
-    fix = change(case, "run.max_env_steps", int(1000 * steps), "a thousand episodes", "> 30 %")
-    yield Finding(strength=strength, text=text, evidence=(evidence("config:run.max_env_steps", text, episodes=episodes),), remedies=(fix,))
+    fix = change(case, "run.max_env_steps", wanted, why, "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence("config:run.max_env_steps", text, **numbers),), remedies=(fix,))
 
 
 @rule(

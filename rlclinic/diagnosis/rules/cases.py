@@ -111,6 +111,7 @@ def adversarial(series: Mapping[str, Shape] | None = None, **changes: Any) -> Hi
         "train/adversary/policy_accuracy": 0.9 - 0.35 * share,
         "train/adversary/reward_std": 5.0 - 4.9 * share,
         "train/adversary/absorbing_share": 0.8 * (1.0 - share),
+        "train/adversary/absorbing_shown": np.zeros(20),
     }
     settings = {"algo.name": "gail", "algo.horizon": "absorbing", "algo.reward_lr": 1e-3, "algo.gradient_penalty": 1.0}
     made = {name: make(steps, values, name) for name, values in columns.items()}

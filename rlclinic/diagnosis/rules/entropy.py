@@ -97,7 +97,8 @@ def exploration_ends_before_anything_is_learned(case: Case) -> Iterator[Finding]
     strength = min(grade(-share, -0.5, -0.2), grade(-gained, -0.6, -0.3))
     if strength <= 0:
         return
-    text = f"{what} at {say(at)} env steps ({percent(share)} of the run), with {percent(max(gained, 0.0))} of the way covered"
+    when = f"{say(at)} env steps ({percent(at / max(case.span[1], 1.0))} of the run)"
+    text = f"{what} at {when}, with {percent(max(gained, 0.0))} of the way covered"
     fix = change(
         case,
         "algo.ent_coef",

@@ -16,6 +16,8 @@ SELECTIVE: Final = ("safe_dagger", "ensemble_dagger", "thrifty_dagger")
 EXPERT_SHARE: Final = "train/imitation/expert_share"
 ASKED_SHARE: Final = "train/imitation/asked_share"
 EXECUTED: Final = "train/imitation/label_is_executed"
+ALTERED: Final = "train/imitation/label_altered"
+LEARNED_SHARE: Final = "train/imitation/learned_share"
 FIRST_ERROR: Final = "train/imitation/first_round_error"
 STATE_ERROR: Final = "train/imitation/policy_state_error"
 DISAGREEMENT: Final = "train/imitation/disagreement"
@@ -30,7 +32,9 @@ SILENT: Final = "has not answered"
 ADVERSARIES: Final = ("gail", "airl")
 EXPERT_ACCURACY: Final = "train/adversary/expert_accuracy"
 POLICY_ACCURACY: Final = "train/adversary/policy_accuracy"
-ABSORBING: Final = "train/adversary/absorbing_share"
+ABSORBING, SHOWN = "train/adversary/absorbing_share", "train/adversary/absorbing_shown"
+MENTION: Final = 0.45
+"""Strength of what a log shows exactly, and what has done no harm: worth a remark, and never an alarm."""
 
 
 def after_first(case: Case, name: str) -> Signal:
@@ -42,9 +46,14 @@ def after_first(case: Case, name: str) -> Signal:
 def struggles(case: Case) -> bool:
     """Whether the policy falls short: of its threshold, or, where there is none, of its own best by a lot."""
     if case.threshold is not None:
-        return case.solved_at is None or case.lost
+        return case.solved_at is None or case.lost or case.sick
     judged = case.signal(EVAL_RETURN)
     return len(judged) >= 3 and judged.last < judged.first + 0.5 * (judged.top - judged.first)
+
+
+def weigh(case: Case, strength: float) -> float:
+    """A strength as it is where the policy falls short; elsewhere no more than a remark."""
+    return strength if struggles(case) else min(strength, MENTION)
 
 
 cause(
@@ -78,9 +87,7 @@ def the_expert_drives(case: Case) -> Iterator[Finding]:
     Where the policy must not act because that is dangerous; the rules of safe_dagger and its relatives are made for that.
     """
     share = after_first(case, EXPERT_SHARE)
-    if len(share) < 2 or not struggles(case):
-        return
-    strength = grade(share.median, 0.5, 0.8)
+    strength = weigh(case, grade(share.median, 0.5, 0.8)) if len(share) >= 2 else 0.0
     if strength <= 0:
         return
     text = f"the expert acts in {percent(share.median)} of the steps after the first round, and in {percent(share.last)} of the last"
@@ -116,10 +123,13 @@ cause(
     algos=DAGGERS,
     needs=[EXECUTED],
     cites=["ross2011dagger"],
+    certain=True,
     causes=["labels-are-own-actions"],
     bad=lambda: cases.imitator({EXECUTED: 1.0, DISAGREEMENT: 0.0, STATE_ERROR: 0.0}),
     good=[
         lambda: cases.imitator(),
+        # Choices that are all right: what the policy did is what the expert said, and what it said is what is stored.
+        lambda: cases.imitator({EXECUTED: 1.0, ALTERED: 0.0}),
         lambda: cases.imitator({EXECUTED: lambda share: 0.5 + 0.49 * share, DISAGREEMENT: lambda share: 0.5 * (1 - share)}),
     ],
 )
@@ -130,16 +140,18 @@ def labels_are_what_was_executed(case: Case) -> Iterator[Finding]:
     The policy is trained to do what it does: its mistakes are confirmed instead of corrected, and every round makes it surer of them.
 
     ## When it is fine
-    A policy of choices that already does what the expert does everywhere.
+    A policy of choices that already does what the expert does everywhere. Where the log has what the expert answered beside what was
+    stored, that is told apart, and the fault is certain however well the policy does.
     """
-    same = after_first(case, EXECUTED)
-    if len(same) < 2 or not struggles(case):
+    same, altered = after_first(case, EXECUTED), after_first(case, ALTERED)
+    if len(same) < 2 or (not len(altered) and not struggles(case)):
         return
     # In every round: a policy after one round of labels agrees with nobody everywhere.
-    strength = grade(same.bottom, 0.9, 0.98)
+    strength = grade(same.bottom, 0.9, 0.98) * (not len(altered) or altered.top > 0)
     if strength <= 0:
         return
-    text = f"{percent(same.median)} of the labels of the policy's own steps are exactly what it did"
+    answered = f"; up to {percent(altered.top)} of a round's are not what the expert answered" if len(altered) else ""
+    text = f"{percent(same.median)} of the labels of the policy's own steps are exactly what it did{answered}"
     fix = advice("store the expert's answer for every state, whoever acted", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence(EXECUTED, text, *case.span, share=same.median),), remedies=(fix,))
 
@@ -167,7 +179,11 @@ cause(
     cites=["ross2011dagger"],
     causes=["old-rounds-dropped"],
     bad=lambda: cases.imitator({FIRST_ERROR: lambda share: 0.02 + 0.5 * share}, settings={"algo.keep_rounds": 1}),
-    good=[lambda: cases.imitator(), lambda: cases.imitator({FIRST_ERROR: lambda share: 0.02 + 0.03 * share})],
+    good=[
+        lambda: cases.imitator(),
+        lambda: cases.imitator({FIRST_ERROR: lambda share: 0.02 + 0.03 * share}),
+        lambda: cases.imitator({LEARNED_SHARE: 1.0}),
+    ],
 )
 def old_rounds_are_forgotten(case: Case) -> Iterator[Finding]:
     """The policy unlearns the labels of the first round while it learns those of later ones.
@@ -179,17 +195,22 @@ def old_rounds_are_forgotten(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Tasks that change while they are learned.
     """
-    error, kept = case.signal(FIRST_ERROR), case.real("algo.keep_rounds") or 0.0
-    if len(error) < 3 or not struggles(case) or (not kept and hardly_learned(case) > 0):
+    error, kept, share = case.signal(FIRST_ERROR), case.real("algo.keep_rounds") or 0.0, case.signal(LEARNED_SHARE)
+    dropped = 1.0 - share.last if len(share) else 0.0
+    if len(error) < 3 or (not kept and dropped <= 0 and (hardly_learned(case) > 0 or not struggles(case))):
         return
     rise = error.share(0.6).median / max(error.first, 0.01)
-    strength = min(grade(rise, 3.0, 8.0), grade(error.share(0.6).median, 0.08, 0.2)) * (1.0 if kept else 0.6)
+    forgets = min(grade(rise, 3.0, 8.0), grade(error.share(0.6).median, 0.08, 0.2)) * (1.0 if kept or dropped > 0 else 0.6)
+    # What is not learned from is counted. Where it is not unlearned either, it costs what those labels would have taught.
+    strength = weigh(case, max(forgets, 0.8 * grade(dropped, 0.3, 0.8)))
     if strength <= 0:
         return
-    only = f", and only the newest {kept:g} are learned from" if kept else ""
+    newest = f"; only the newest {kept:g} rounds are learned from" if kept else ""
+    only = f"; {percent(dropped)} of all labels are no longer learned from" if dropped > 0 else newest
     text = f"the error on the first round's labels has grown {say(rise)}-fold, to {say(error.share(0.6).median)}{only}"
     fix = change(case, "algo.keep_rounds", 0, "learn from the labels of all rounds", "> 30 %")
-    yield Finding(strength=strength, text=text, evidence=(evidence(FIRST_ERROR, text, *case.span, rise=rise),), remedies=(fix,))
+    proof = evidence(FIRST_ERROR, text, *case.span, rise=rise, dropped=dropped)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
 cause(
@@ -274,10 +295,8 @@ def the_policy_collects_with_noise(case: Case) -> Iterator[Finding]:
     A little noise widens what is labelled, and helps where there are few labels.
     """
     noise = case.number("policy_noise")
-    if noise is None or not struggles(case):
-        return
-    strength = grade(noise, 0.3, 0.6)
-    if strength <= 0:
+    strength = weigh(case, grade(noise, 0.3, 0.6)) if noise is not None else 0.0
+    if noise is None or strength <= 0:
         return
     text = f"the policy collects with noise of {say(noise)}, for actions from -1 to 1 (of choices: that share at random)"
     fix = change(case, "algo.policy_noise", 0.05, "states of the policy as it will be used", "10-30 %")
@@ -356,7 +375,8 @@ def mistakes_add_up(case: Case) -> Iterator[Finding]:
     if len(error) < 2 or not struggles(case):
         return
     late, learned = error.share(0.6).median, max(known.share(0.6).median, 0.01)
-    strength = min(grade(late, 0.15, 0.4), grade(late / learned, 4.0, 10.0))
+    # Labels that are wrong, dropped or hardly learned look like this, too: what is found for itself comes first.
+    strength = 0.8 * min(grade(late, 0.15, 0.4), grade(late / learned, 4.0, 10.0))
     if strength <= 0:
         return
     text = f"off by {say(late)} in states that it gets into itself, and by {say(learned)} on the first round's"
@@ -395,9 +415,7 @@ def the_expert_contradicts_itself(case: Case) -> Iterator[Finding]:
     Choices that do not matter: either way leads on.
     """
     noise = case.signal(NOISE)
-    if not len(noise) or not struggles(case):
-        return
-    strength = grade(noise.last, 0.1, 0.3)
+    strength = weigh(case, grade(noise.last, 0.1, 0.3)) if len(noise) else 0.0
     if strength <= 0:
         return
     text = f"two answers to one question differ by a deviation of {say(noise.last)}, for actions from -1 to 1"
@@ -640,6 +658,7 @@ cause(
     "episodes end by themselves and nothing lies beyond their end: the learned reward's sign decides how long they should be",
     "fault of settings",
     doses=["absorbing-horizon"],
+    explains="BUD101 BUD102 BUD104",
 )
 
 
@@ -649,15 +668,16 @@ cause(
     algos=ADVERSARIES,
     needs=[ABSORBING],
     cites=["kostrikov2019dac"],
+    certain=True,
     causes=["horizon-leaks"],
     bad=lambda: cases.adversarial({ABSORBING: 0.6}, settings={"algo.horizon": "ignore"}),
     good=[
-        lambda: cases.adversarial({ABSORBING: 0.6}),
+        lambda: cases.adversarial({ABSORBING: 0.6, SHOWN: 0.6}),
         lambda: cases.adversarial({ABSORBING: 0.0}, settings={"algo.horizon": "ignore"}),
     ],
 )
 def the_horizon_leaks(case: Case) -> Iterator[Finding]:
-    """Own episodes terminate, and with algo.horizon=ignore a terminal state is worth nothing.
+    """Episodes terminate, own ones or demonstrated ones, and with algo.horizon=ignore a terminal state is worth nothing.
 
     ## Why it hurts
     A reward that is always positive then pays for surviving, and one that is always negative for ending, whatever was demonstrated. Results
@@ -666,12 +686,16 @@ def the_horizon_leaks(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Episodes of one fixed length, which end by a time limit alone.
     """
-    behind = case.signal(ABSORBING)
+    behind, shown = case.signal(ABSORBING), case.signal(SHOWN)
     if case.setting("algo.horizon") != "ignore" or len(behind) < 2:
         return
-    strength = grade(behind.top, 0.02, 0.2)
+    # Whether own episodes end is a matter of how good the policy is: what was demonstrated is there from the start.
+    demonstrated = shown.top if len(shown) else 0.0
+    strength = max(grade(behind.top, 0.02, 0.2), grade(demonstrated, 0.02, 0.2))
     if strength <= 0:
         return
-    text = f"up to {percent(behind.top)} of what follows own steps lies behind a terminal state, and is paid nothing"
+    also = f", and {percent(demonstrated)} of what follows demonstrated ones" if demonstrated > 0 else ""
+    text = f"up to {percent(behind.top)} of what follows own steps{also} lies behind a terminal state, and is paid nothing"
     fix = change(case, "algo.horizon", "absorbing", "let the discriminator judge what lies behind a terminal state", "> 30 %")
-    yield Finding(strength=strength, text=text, evidence=(evidence(ABSORBING, text, *case.span, share=behind.top),), remedies=(fix,))
+    proof = evidence(ABSORBING, text, *case.span, share=behind.top, demonstrated=demonstrated)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))

@@ -25,6 +25,8 @@ LOW: Final = {"ppo": 1e-5, "a2c": 1e-5, "reinforce": 1e-4}
 """Below every tuned setting: rl-zoo3's lowest for PPO is 2e-5, with 160 gradient steps per rollout."""
 LEAST_USUAL: Final = 1e-4
 """From here on PPO's rate is one that most scripts use."""
+SWING: Final = 0.05
+"""Share of the way to the threshold below which a return that goes up and down stays where it is."""
 
 
 cause(
@@ -369,6 +371,9 @@ def late_swings_at_a_constant_rate(case: Case) -> Iterator[Finding]:
     size = measures.step_size(case)
     if swing < 1.5 or len(late) < detect.SHORTEST or not size > 0.5:
         return
+    progress = case.progress
+    if progress is not None and case.threshold is not None and late.top - late.bottom < SWING * (case.threshold - progress.start):
+        return  # a policy that lies at the bottom twitches: nothing is found there, and nothing lost
     text = f"the return swings between {say(late.bottom)} and {say(late.top)} to the end; learning_rate is constant"
     proof = evidence(judged.name, text, float(late.steps[0]), float(late.steps[-1]), low=late.bottom, high=late.top)
     value = first_value(rate)

@@ -10,7 +10,7 @@ from rlclinic.diagnosis.columns import EVAL_RETURN, OFFLINE, ONLINE, SWITCH_DIP,
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import BugLocation, advice, cause, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
-from rlclinic.diagnosis.signals import measures
+from rlclinic.diagnosis.signals import detect, measures
 
 OF_VALUES: Final = ("td3_bc", "iql", "awac", "cql", "cal_ql")
 OF_WEIGHTS: Final = ("iql", "awac")
@@ -20,6 +20,7 @@ BEFORE, LOWEST, REGAINED = sentinel("switch_return"), sentinel("switch_lowest"),
 ASKED, HIGHEST, ABOVE = sentinel("target_return"), sentinel("data_return_max"), sentinel("target_above_data")
 DATA_RETURN, DISTANCE, GAIN = sentinel("data_return_mean"), sentinel("policy_distance"), sentinel("q_policy_gain")
 AT_LONGEST: Final = sentinel("ends_at_longest")
+NORMALIZER, NORMALIZER_EVAL = sentinel("fingerprint_normalizer"), sentinel("fingerprint_normalizer_eval")
 REWARD, GAP, MULTIPLIER = sentinel("reward_mean"), "train/metrics/cql_gap", "train/hp/cql_multiplier"
 ACTOR_LOSS: Final = "train/loss/actor"
 """Of vectors: choices have no actor."""
@@ -39,7 +40,7 @@ LEFT: Final = {
 def falls_short(case: Case) -> bool:
     """Whether the policy misses its threshold; without one, whether it ends far below where it has been."""
     if case.threshold is not None:
-        return case.solved_at is None or case.lost
+        return case.solved_at is None or case.lost or case.sick
     judged = case.signal(EVAL_RETURN)
     return len(judged) >= 3 and judged.last < judged.first + 0.5 * (judged.top - judged.first)
 
@@ -126,6 +127,8 @@ def values_far_above_what_the_data_earned(case: Case) -> Iterator[Finding]:
         # It does what the data did, and is no good either: that is not for having left it.
         lambda: cases.recorded({**LEFT, DISTANCE: 0.1}, algo="td3_bc"),
         # Data at random: a good policy does something else in most states.
+        # Recorded actions are valued far higher: the policy has only not followed yet.
+        lambda: cases.recorded({**LEFT, DISTANCE: 0.7, GAIN: -20.0, EARNED: -80.0}, algo="td3_bc"),
         lambda: cases.recorded({**LEFT, DISTANCE: 0.7, EVAL_RETURN: -150.0}, algo="td3_bc"),
         lambda: cases.recorded({**LEFT, DISTANCE: 0.7, DATA_RETURN: -1150.0}, algo="td3_bc"),
     ],
@@ -145,7 +148,11 @@ def the_policy_leaves_the_data(case: Case) -> Iterator[Finding]:
     if not len(distance) or not len(judged) or not len(recorded) or chance is None or (len(acts) and acts.last > 0):
         return
     above_chance = recorded.last - chance[0]
-    if above_chance < max(chance[1], 0.02 * abs(recorded.last)) or not falls_short(case) or (len(gain) and gain.median < 0):
+    if above_chance < max(chance[1], 0.02 * abs(recorded.last)) or not falls_short(case):
+        return
+    # Where recorded actions are valued clearly higher than its own, it has not been led away by values: it lags behind them.
+    earned = case.signal(EARNED)
+    if len(gain) and gain.median < -0.05 * (abs(earned.median) if len(earned) else 0.0):
         return
     short = (recorded.last - judged.median) / above_chance
     strength = min(grade(distance.median, 0.25, 0.45), grade(short, 0.2, 0.6))
@@ -224,7 +231,7 @@ cause(
     cites=["kostrikov2022iql"],
     causes=["imitation-weights-at-cap"],
     bad=lambda: cases.recorded({CAPPED: 0.45}),
-    good=[lambda: cases.recorded(), lambda: cases.recorded({CAPPED: 0.05})],
+    good=[lambda: cases.recorded(), lambda: cases.recorded({CAPPED: 0.03})],
 )
 def weights_of_imitation_at_their_cap(case: Case) -> Iterator[Finding]:
     """Many recorded actions weigh as much as an action may.
@@ -237,7 +244,7 @@ def weights_of_imitation_at_their_cap(case: Case) -> Iterator[Finding]:
     At the very start, before values have settled.
     """
     capped = case.learning(CAPPED).share(0.5)
-    strength = grade(capped.median, 0.1, 0.3) if len(capped) >= 2 else 0.0
+    strength = grade(capped.median, 0.05, 0.2) if len(capped) >= 2 else 0.0
     if strength <= 0 or not falls_short(case):
         return
     text = f"{percent(capped.median)} of the recorded actions weigh as much as weight_cap allows"
@@ -308,6 +315,10 @@ cause(
     good=[
         lambda: cases.recorded({HELD_OUT: 0.06, LEARNED: 0.05}, algo="bc"),
         lambda: cases.recorded({HELD_OUT: lambda share: 0.1 - 0.05 * share, LEARNED: lambda share: 0.09 - 0.06 * share}, algo="bc"),
+        # Held-out episodes of another kind: worse from the start, and no worse than that later.
+        lambda: cases.recorded({HELD_OUT: 0.3, LEARNED: lambda share: 0.1 - 0.08 * share}, algo="bc"),
+        # Noise in the actions: some cost is left on both, and the little that is learned by heart costs the others next to nothing.
+        lambda: cases.recorded({HELD_OUT: lambda share: 1.01 + 0.02 * share, LEARNED: lambda share: 1.02 - 0.05 * share}, algo="bc"),
     ],
 )
 def recorded_actions_by_heart(case: Case) -> Iterator[Finding]:
@@ -323,12 +334,16 @@ def recorded_actions_by_heart(case: Case) -> Iterator[Finding]:
     apart, own = case.signal(HELD_OUT), case.signal(LEARNED)
     if len(apart) < 4 or len(own) < 4 or own.last <= 0 or not falls_short(case):
         return
-    gap, rise = apart.last / own.last, apart.last / max(float(apart.values.min()), 1e-9)
-    strength = min(grade(gap, 2.0, 5.0), grade(rise, 1.2, 1.8))
+    smooth = detect.smoothed(apart.values, 3)
+    least, late, fitted = float(smooth.min()), apart.share(0.8).median, own.share(0.8).median
+    since = own.between(float(apart.steps[int(np.argmin(smooth))]), float("inf")).first
+    # A cost that noise in the actions leaves is no sign of anything: what counts is that the one rises by what the other falls.
+    paid = (late - least) / max(since - fitted, 0.02 * abs(fitted), 1e-9)
+    gap, rise = late / max(fitted, 1e-9), late / max(least, 1e-9)
+    strength = min(grade(paid, 0.2, 0.6), grade(gap, 1.3, 2.0), grade(rise, 1.08, 1.3))
     if strength <= 0:
         return
-    lowest = say(float(apart.values.min()))
-    text = f"held-out episodes cost {say(apart.last)} and the others {say(own.last)}; the former were at {lowest} before"
+    text = f"held-out episodes cost {say(late)} and the others {say(fitted)}; the former were at {say(least)} before"
     fix = advice("stop where the held-out loss was lowest; more data; weight decay", "10-30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence(HELD_OUT, text, *case.span, gap=gap, rise=rise),), remedies=(fix,))
 
@@ -340,10 +355,11 @@ cause(
     doses=["closer-to-the-data", "shorter-training"],
     advice="report the last checkpoint, or rank checkpoints by `data evaluate`, which does not play",
     behind=[
-        ("offline-values-run-away", 0.4, "log", "values rise above what the data earned while returns fall"),
+        ("offline-values-run-away", 0.35, "log", "values rise above what the data earned while returns fall"),
         ("too-conservative", 0.2, "log", "values sink below what the data earned"),
         ("recorded-actions-by-heart", 0.2, "log", "the held-out loss rises while the other falls"),
-        ("imitation-weights-at-cap", 0.2, "log", "many weights are at weight_cap"),
+        ("imitation-weights-at-cap", 0.15, "log", "many weights are at weight_cap"),
+        ("advantages-do-not-count", 0.1, "log", "weights hardly differ: what was recorded is copied, and returns go up and down with it"),
     ],
 )
 
@@ -533,3 +549,34 @@ def time_limits_recorded_as_ends(case: Case) -> Iterator[Finding]:
     text = f"{percent(share.last)} of the recorded episodes that say terminated have exactly the longest length"
     fix = advice("mark them as truncated: `data check` finds them", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence(AT_LONGEST, text, *case.span, share=share.last),), remedies=(fix,))
+
+
+@rule(
+    "OFF111",
+    severity=Severity.HIGH,
+    algos=OFFLINE,
+    needs=[NORMALIZER, NORMALIZER_EVAL],
+    cites=["fujimoto2021td3bc"],
+    causes=["evaluation-without-normalizer"],
+    bad=lambda: cases.recorded({NORMALIZER: 11.0, NORMALIZER_EVAL: 12.0}),
+    good=[
+        lambda: cases.recorded(),
+        lambda: cases.recorded({NORMALIZER: 11.0, NORMALIZER_EVAL: 11.0}),
+        lambda: cases.recorded({NORMALIZER: 11.0, NORMALIZER_EVAL: 12.0}, threshold=-2000.0),
+    ],
+)
+def the_datas_normalizer_is_lost(case: Case) -> Iterator[Finding]:
+    """Evaluations see observations through other statistics than the networks learned from.
+
+    ## Why it hurts
+    The mean and the spread of the recorded observations belong to the policy. One that is loaded without them, or with those of what it
+    sees itself, is shown numbers that mean something else, and nothing else looks wrong: losses and values are as good as ever.
+
+    ## When it is fine
+    A policy that gets there all the same.
+    """
+    if measures.normalizers_agree(case) is not False or not falls_short(case):
+        return
+    text = "the statistics that observations are normalized by differ between learning and evaluation"
+    fix = advice("save the data's mean and spread with the policy, and evaluate through them", "> 30 %")
+    yield Finding(strength=1.0, text=text, evidence=(evidence(NORMALIZER_EVAL, text, *case.span),), remedies=(fix,))

@@ -11,6 +11,7 @@ from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import BugLocation, advice, cause, change, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
 from rlclinic.runs.history import History
+from rlclinic.stats.recurring import find_recurring
 
 DIFFER, NORMALIZERS = sentinel("ranks_differ"), sentinel("ranks_normalizers_differ")
 GRADIENT, COPIES, FOREIGN = sentinel("ranks_gradient_error"), sentinel("ranks_copies"), sentinel("ranks_foreign_actions")
@@ -298,10 +299,14 @@ def ranks_have_uneven_minibatches(case: Case) -> Iterator[Finding]:
     needs=[RATIO, SLOWEST],
     cites=["li2020ddp"],
     bad=lambda: _together({RATIO: 2.5, SLOWEST: 1.0, IDLE: 0.6}),
-    good=[_together, lambda: _together({RATIO: 2.5, SLOWEST: _alternates})],
+    good=[
+        _together,
+        lambda: _together({RATIO: 2.5, SLOWEST: _alternates}),
+        lambda: _together({RATIO: 2.5, SLOWEST: lambda share: np.arange(len(share)) % 4.0}, ranks=4),
+    ],
 )
 def one_rank_holds_up_the_others(case: Case) -> Iterator[Finding]:
-    """The same rank works much longer than the others in nearly every row (a straggler).
+    """The same rank works much longer than the others in nearly every row (a straggler), or the same few ranks of more.
 
     ## Why it hurts
     Ranks meet after every minibatch: all of them are as slow as the slowest.
@@ -312,11 +317,13 @@ def one_rank_holds_up_the_others(case: Case) -> Iterator[Finding]:
     ratio, slowest = case.signal(RATIO), case.signal(SLOWEST)
     if len(ratio) < 8 or len(slowest) < 8:
         return
-    ranks, counts = np.unique(np.round(slowest.values), return_counts=True)
-    rank, share = int(ranks[counts.argmax()]), float(counts.max() / len(slowest))
-    if ratio.median < 1.4 or share < 0.85:
+    numbers = [int(number) for number in np.round(slowest.values)]
+    slow = find_recurring(numbers, case.count(RANKS) or max(numbers) + 1)
+    if ratio.median < 1.4 or not slow:
         return
-    text = f"rank {rank} works {say(ratio.median)} times as long as the others, in {percent(share)} of the rows"
+    share = sum(number in slow for number in numbers) / len(numbers)
+    who = f"rank {slow[0]} works" if len(slow) == 1 else f"one of ranks {', '.join(map(str, slow))} works"
+    text = f"{who} {say(ratio.median)} times as long as the others, in {percent(share)} of the rows"
     fix = advice("look at what rank's machine, GPU or environments are slower; the others wait for it at every step", "10-30 %")
     proof = evidence(RATIO, text, *case.span, median=ratio.median, share=share)
     yield Finding(strength=grade(ratio.median, 1.2, 2.0), text=text, evidence=(proof,), remedies=(fix,))

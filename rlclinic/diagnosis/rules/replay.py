@@ -54,10 +54,13 @@ def target_network_hardly_ever_moves(case: Case) -> Iterator[Finding]:
     """
     # A budget of a few hundred gradient steps is too short for any target: that is another fault.
     lag, total = off_policy.target_lag(case), max(off_policy.updates_per_step(case) * float(case.budget or 0), 4000.0)
-    if not lag or lag != lag or not case.sick:
+    if not lag or lag != lag or not case.sick or off_policy.never_learned(case):
         return
     rounds = total / lag
     strength = grade(-decades(rounds), -decades(20.0), -decades(6.0))
+    if rounds > 1.5 and case.history.source == "sb3" and case.real("algo.target_update_interval") == off_policy.SB3_DQN_COPIES_EVERY:
+        # Nobody chose it, and what trials of other values showed was no cure: it is one possibility among others.
+        strength *= 0.15
     if strength <= 0:
         return
     text = f"the target network is renewed about {say(rounds)} times in the run"
@@ -95,7 +98,8 @@ def target_follows_the_network_at_once(case: Case) -> Iterator[Finding]:
     lag = off_policy.target_lag(case)
     strength = grade(-lag, -16.0, -5.0)
     # Where gradient steps are rare, a target that follows each of them is the lesser evil.
-    if not strength > 0 or not case.sick or off_policy.updates_per_step(case) < off_policy.RARE:
+    rare = off_policy.updates_per_step(case) < off_policy.RARE
+    if not strength > 0 or not case.sick or rare or off_policy.never_learned(case):
         return
     text = f"the target network lies {say(lag)} gradient steps behind"
     yield Finding(strength=strength, text=text, evidence=(evidence("config:algo.tau", text, lag=lag),), remedies=(_usual_target(case),))
@@ -205,7 +209,7 @@ def replay_forgets_too_soon(case: Case) -> Iterator[Finding]:
     Very short tasks; a budget that is not much longer than the replay.
     """
     size, budget = case.real("algo.buffer_size"), float(case.budget or 0)
-    if not size or not case.sick:
+    if not size or not case.sick or off_policy.never_learned(case):
         return
     length = case.signal(columns.LENGTH)
     episodes = size / max(length.median, 1.0) if len(length) else 0.0
@@ -281,7 +285,7 @@ def few_gradient_steps_per_env_step(case: Case) -> Iterator[Finding]:
     # How many there are decides; that they are rare tells it from a budget that is too small for any rate.
     rare = grade(-decades(rate), -decades(off_policy.RARE), -decades(off_policy.RARE / 3))
     strength = min(rare, grade(-decades(total), -decades(FEW), -decades(FEW / 4)))
-    if not strength > 0 or not case.sick:
+    if not strength > 0 or not case.sick or off_policy.never_learned(case):
         return
     text = f"one gradient step in {say(1 / rate)} env steps, {say(total)} in the run"
     fixes = (change(case, "algo.gradient_steps", -1, "as many as env steps are taken", "> 30 %", "slower per env step"),)
@@ -318,7 +322,7 @@ def minibatches_of_a_few_transitions(case: Case) -> Iterator[Finding]:
     """
     size = case.real("algo.batch_size")
     strength = 0.0 if not size else grade(-decades(size), -decades(16.0), -decades(6.0))
-    if not strength > 0 or not case.unproven:
+    if not strength > 0 or not case.unproven or off_policy.never_learned(case):
         return
     text = f"{say(size or 0.0)} transitions per gradient step; usual are 32 to 256"
     fix = change(case, "algo.batch_size", 64, "the errors of 64 transitions average out", "> 30 %", "slower per gradient step")
@@ -354,7 +358,7 @@ def many_gradient_steps_per_env_step(case: Case) -> Iterator[Finding]:
     """
     rate = off_policy.updates_per_step(case)
     strength = grade(decades(rate), decades(4.0), decades(12.0))
-    if not strength > 0 or not case.sick or case.setting("net.layer_norm") is True:
+    if not strength > 0 or not case.sick or case.setting("net.layer_norm") is True or off_policy.never_learned(case):
         return
     text = f"{say(rate)} gradient steps per env step"
     fix = change(case, "algo.gradient_steps", -1, "one per env step", "> 30 %")

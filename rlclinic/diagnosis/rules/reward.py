@@ -1382,3 +1382,46 @@ def the_action_alone_decides_the_reward(case: Case) -> Iterator[Finding]:
     fix = advice("lower the price of acting until the goal pays more than it costs to get there", "> 30 %")
     proof = evidence(sentinel("reward_by_action"), text, *case.span, share=share)
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+cause(
+    "potential-of-another-discount",
+    "the reward's potentials are discounted otherwise than the learner discounts",
+    "fault of environment",
+    advice="give the reward's potentials the learner's discount: Rewards(gamma=...)",
+)
+
+
+@rule(
+    "REW523",
+    severity=Severity.MEDIUM,
+    needs=[RETURN],
+    cites=["ng1999shaping"],
+    causes=["potential-of-another-discount"],
+    bad=lambda: cases.unsolved(settings={"about.potential_gamma": 0.9, "algo.gamma": 0.99}),
+    good=[
+        lambda: cases.unsolved(settings={"about.potential_gamma": 0.99, "algo.gamma": 0.99}),
+        lambda: cases.unsolved(settings={"algo.gamma": 0.99}),
+        lambda: cases.unsolved(settings={"about.potential_gamma": 0.9, "algo.gamma": {"start": 0.8, "end": 0.9}}),
+    ],
+)
+def potentials_of_another_discount(case: Case) -> Iterator[Finding]:
+    """The potentials of the reward (`rlclinic.rewards`) are discounted by another gamma than the learner's.
+
+    ## Why it hurts
+    A potential leaves the best policy as it is only with the learner's own discount. With a smaller one, every step where the potential
+    is high costs; with a larger one, it pays to stay there.
+
+    ## When it is fine
+    Potentials that are small beside the task's own reward.
+    """
+    paid, learned = case.setting("about.potential_gamma"), case.setting("algo.gamma")
+    if not case.sick or not isinstance(paid, float) or not isinstance(learned, int | float):
+        return
+    apart = abs(math.log10(max(1.0 - paid, 1e-6) / max(1.0 - float(learned), 1e-6)))
+    strength = grade(apart, 0.0, 0.7)
+    if strength <= 0:
+        return
+    text = f"the reward's potentials are discounted by {paid:g}, and the learner discounts by {learned:g}"
+    fix = advice(f"Rewards(gamma={learned:g}, ...) in the environment, or the same gamma for both", "10-30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(RETURN, text, *case.span, apart=apart),), remedies=(fix,))

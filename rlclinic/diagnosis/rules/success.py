@@ -9,6 +9,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN, EVAL_SUCCESS, LENGTH, RETURN, SUCCESS, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import advice, cause, change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.reward_balance import find_potentials
 from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
 from rlclinic.diagnosis.signals.resampling import Signal
@@ -18,6 +19,8 @@ RARE = 0.1
 """A success rate that counts as none."""
 LITTLE = 0.05
 """Of the way to the threshold: a return that rises by less only learned what trying costs."""
+MUCH = 0.25
+"""Of a return's own size, where nobody knows how far the way is: what is farmed is paid again and again."""
 TASK_WORDS = ("task", "goal", "success", "reach", "win", "solve", "deliver", "finish", "target", "arriv", "complet", "score")
 """A first term of such a name is the task itself."""
 STAGE = "train/curriculum/stage"
@@ -92,6 +95,10 @@ def _rows(shape: cases.Shape) -> dict[str, cases.Shape]:
         lambda: cases.unsolved(
             {"train/roll/ep_rew_mean": lambda share: -0.006 + 0.006 * np.minimum(3 * share, 1), **_rows(0.0)}, threshold=0.9
         ),
+        # Costs of -71 that fell to -68: it has hardly learned anything, and nobody knows how far there is to go.
+        lambda: cases.unsolved(
+            {"train/roll/ep_rew_mean": lambda share: -71.5 + 3.5 * np.minimum(2 * share, 1), **_rows(0.0)}, threshold=None
+        ),
     ],
 )
 def return_rises_without_success(case: Case) -> Iterator[Finding]:
@@ -127,6 +134,10 @@ def return_rises_without_success(case: Case) -> Iterator[Finding]:
         return
     before, after = returns.share(0.0, 0.2).median, returns.share(0.8).median
     if case.threshold is not None and after - before < LITTLE * (case.threshold - before):
+        return
+    if case.threshold is None:
+        strength *= grade((after - before) / max(abs(before), abs(after), 1e-9), LITTLE, MUCH)
+    if strength <= 0:
         return
     text = f"the return rose from {say(before)} to {say(after)} while {percent(ended)} of episodes succeed"
     text += f"; it is above the threshold of {say(case.threshold)}" if passed and case.threshold is not None else ""
@@ -202,7 +213,7 @@ def find_terms(history: History) -> list[str]:
     return [name.split("/")[2] for name in history.series if name.startswith("train/terms/") and name.endswith("/return")]
 
 
-def _termed(series: dict[str, cases.Shape], names: tuple[str, ...] = ("goal", "alive")) -> History:
+def _termed(series: dict[str, cases.Shape], names: tuple[str, ...] = ("goal", "alive"), potentials: tuple[str, ...] = ()) -> History:
     """A run that reports no success, but the terms of its reward."""
     usual: dict[str, cases.Shape] = {
         "train/terms/goal/return": lambda share: 100 * share,
@@ -210,7 +221,8 @@ def _termed(series: dict[str, cases.Shape], names: tuple[str, ...] = ("goal", "a
         f"train/terms/{names[-1]}/return": 100.0,
         f"train/terms/{names[-1]}/share": 0.5,
     }
-    return cases.solved({**usual, **series}, settings={"env.log_terms": list(names)}, threshold=None)
+    settings = {"env.log_terms": list(names), "about.potentials": list(potentials), "about.potential_gamma": 0.99, "algo.gamma": 0.99}
+    return cases.solved({**usual, **series}, settings=settings, threshold=None)
 
 
 @rule(
@@ -238,7 +250,7 @@ def success_is_given_up_for_return(case: Case) -> Iterator[Finding]:
     """
     success, returns = _success(case), case.returns
     required = case.required_success
-    if required is None or len(success) < 8 or len(returns) < 8 or case.is_early:
+    if required is None or len(success) < 8 or len(returns) < 8 or (case.is_early and case.standing != "lost"):
         return
     smooth = detect.smoothed(success.values, max(3, len(success) // 8))
     best = int(np.argmax(smooth))
@@ -274,6 +286,11 @@ def success_is_given_up_for_return(case: Case) -> Iterator[Finding]:
     ),
     good=[
         lambda: _termed({}),
+        # A potential takes back what it pays.
+        lambda: _termed(
+            {"train/terms/goal/return": 0.0, "train/terms/alive/return": lambda share: 20 + 300 * share, "train/terms/alive/share": 1.0},
+            potentials=("alive",),
+        ),
         # Its first term is not the task: nobody knows which one is.
         lambda: _termed(
             {
@@ -302,7 +319,8 @@ def a_side_term_is_learned_and_not_the_task(case: Case) -> Iterator[Finding]:
     task = case.signal(f"train/terms/{names[0]}/return")
     if not any(word in str(names[0]).lower() for word in TASK_WORDS) or len(task) < 8:
         return
-    others = {str(name): case.signal(f"train/terms/{name}/return") for name in names[1:]}
+    sides = [str(name) for name in names[1:] if name not in find_potentials(case.history)]
+    others = {name: case.signal(f"train/terms/{name}/return") for name in sides}
     gains = {name: term.share(0.8).median - term.share(0.0, 0.2).median for name, term in others.items() if len(term) >= 8}
     if not gains:
         return
@@ -726,10 +744,15 @@ cause(
     cites=["narvekar2020curriculum"],
     causes=["task-never-trained"],
     bad=lambda: _staged({"train/curriculum/target_share": 0.0, STAGE: lambda share: 1.0 + (share > 0.5)}),
-    good=[lambda: _staged({}), lambda: cases.unsolved()],
+    good=[
+        lambda: _staged({}),
+        lambda: cases.unsolved(),
+        # One of 32 tasks, of which a fifth is drawn all alike.
+        lambda: cases.unsolved({"train/curriculum/target_share": 0.2 / 32}, settings={"curriculum.kind": "plr"}),
+    ],
 )
 def the_task_itself_is_never_trained_on(case: Case) -> Iterator[Finding]:
-    """The budget ends before the last stage has begun.
+    """The budget ends before the last stage has begun, or what chooses among all tasks never chose the last one.
 
     ## Why it hurts
     Evaluations are on the task itself, which the policy has never met: its return says nothing about what training did.
@@ -738,9 +761,12 @@ def the_task_itself_is_never_trained_on(case: Case) -> Iterator[Finding]:
     Where one wants to know whether the easier stages are enough.
     """
     stages, share = _stages(case), case.signal("train/curriculum/target_share")
-    if not stages or not len(share) or share.last >= 0.02 or case.is_early:
+    if not len(share) or share.last >= (0.02 if stages else 0.005) or case.is_early:
         return
-    here = int(case.signal(STAGE).last)
-    text = f"{percent(share.last)} of the episodes were of the task itself; the run ended in {_name(stages, here)}"
-    fix = change(case, "curriculum.escape_after", round(0.5 / len(stages), 3), "leave stages sooner, so that the task is met", "> 30 %")
+    text = f"{percent(share.last)} of the episodes were of the task itself"
+    if stages:
+        text += f"; the run ended in {_name(stages, int(case.signal(STAGE).last))}"
+        fix = change(case, "curriculum.escape_after", round(0.5 / len(stages), 3), "leave stages sooner, so that the task is met", "> 30 %")
+    else:
+        fix = change(case, "curriculum.uniform_share", 0.2, "let no task be lost sight of, so that the task itself is met", "> 30 %")
     yield Finding(strength=0.9, text=text, evidence=(evidence(share.name, text, *case.span, share=share.last),), remedies=(fix,))

@@ -65,12 +65,19 @@ def learning_starts(case: Case) -> float:
     return max(0.0, float(losses[0] - np.median(np.diff(losses)))) if len(losses) > 1 else 0.0
 
 
+def never_learned(case: Case) -> bool:
+    """Whether the run ended before its first gradient step was due: then no other setting of learning can be what is wrong."""
+    return 0 < case.trained <= learning_starts(case)
+
+
 def gradient_steps(case: Case) -> float:
     """Gradient steps in the whole budget, or up to the last row where nobody knows that; NaN if unknown."""
     return updates_per_step(case) * max((case.budget or case.trained) - learning_starts(case), 0.0)
 
 
 SB3_DQN_TRAIN_FREQ = 4.0
+SB3_DQN_COPIES_EVERY = 10_000.0
+"""Env steps between copies to the target that SB3's DQN makes unless it is told otherwise."""
 
 
 def target_lag(case: Case) -> float:

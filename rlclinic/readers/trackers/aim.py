@@ -74,8 +74,8 @@ def _read_run(run: Any, folder: Path, options: Options) -> History:
     for _, metric in zip(range(_MAX_METRICS), run.metrics(), strict=False):
         if metric.name.startswith(_SYSTEM):
             continue
-        steps, values = metric.values.sparse_numpy()
-        raw_log.add_column(_name(metric), np.asarray(steps, float), np.asarray(values, float))
+        steps, columns = metric.data.items_list()  # values, epochs, times; `metric.values` alone is keyed by hashes of steps
+        raw_log.add_column(_name(metric), np.asarray(steps, float), np.asarray(columns[0], float))
     raw_log.step_factor = options.mapping.step_factor
     raw = {key: hyperparameters.parse_value(value) if isinstance(value, str) else value for key, value in _settings(run).items()}
     name = str(run.name or run.hash)

@@ -17,6 +17,8 @@ from rlclinic.training.loops.kinds import AnyLearner
 
 NAMES: Final = ("fingerprint_policy", "fingerprint_optimizer", "fingerprint_normalizer", "fingerprint_random")
 WIDTH: Final = 48
+BLOCK: Final = 1 << 18
+"""Numbers of a member at a time."""
 
 
 @torch.no_grad()
@@ -24,9 +26,13 @@ def of(*tensors: Tensor) -> Tensor:
     """One number per member [M], float64, of the bits of tensors [M, ...] in this order."""
     total = torch.zeros(tensors[0].shape[0], dtype=torch.int64, device=tensors[0].device)
     for tensor in tensors:
-        content = _bits(tensor)
-        # Integer sums wrap, so they are the same in every order of adding, unlike sums of floats.
-        total = rng.mix(total + 1) + (content * _weights(content.shape[1], content.device)).sum(1)
+        rows = tensor.reshape(tensor.shape[0], -1)
+        total = rng.mix(total + 1)
+        # Integer sums wrap, so they are the same in every order of adding, unlike sums of floats. In blocks: of a large network each number
+        # of 64 bits for every weight would take more memory than training it.
+        for first in range(0, rows.shape[1], BLOCK):
+            content = _bits(rows[:, first : first + BLOCK])
+            total = total + (content * _weights(first, content.shape[1], content.device)).sum(1)
     return ((rng.mix(total) >> (64 - WIDTH)) & ((1 << WIDTH) - 1)).double()
 
 
@@ -49,14 +55,14 @@ def of_normalizers(learner: AnyLearner) -> Tensor | None:
 
 
 @lru_cache(maxsize=16)
-def _weights(count: int, device: torch.device) -> Tensor:
+def _weights(first: int, count: int, device: torch.device) -> Tensor:
     """An odd number for every place: no single bit can change unnoticed, and neither can the order."""
-    return rng.mix(torch.arange(count, device=device)) | 1
+    return rng.mix(torch.arange(first, first + count, device=device)) | 1
 
 
-def _bits(tensor: Tensor) -> Tensor:
-    """The content of [M, ...] as integers [M, K]."""
-    rows = tensor.reshape(tensor.shape[0], -1).contiguous()
+def _bits(rows: Tensor) -> Tensor:
+    """The content of [M, K] as integers."""
+    rows = rows.contiguous()
     if not rows.is_floating_point():
         return rows.long()
     return rows.view(torch.int32 if rows.element_size() == 4 else torch.int64).long()

@@ -66,17 +66,18 @@ class Seen(NamedTuple):
 
 
 @torch.no_grad()
-def largest(plan: Plan, learner: Learner, transitions: Transitions) -> Tensor:
-    """The largest reward by size that was ever learned from, [M, 1]."""
-    reward = _trained_rewards(plan, learner, transitions.reward)
+def largest(plan: Plan, learner: Learner, transitions: Transitions, paid: Tensor | None = None) -> Tensor:
+    """The largest reward by size that was ever learned from, [M, 1]; `paid` is what a bonus has added to those of the environment."""
+    reward = _trained_rewards(plan, learner, transitions.reward, paid)
     if transitions.valid is not None:
         reward = reward * transitions.valid
     return torch.maximum(learner.reward_bound, reward.abs().amax((1, 2)).unsqueeze(1))
 
 
-def _trained_rewards(plan: Plan, learner: Learner, reward: Tensor) -> Tensor:
+def _trained_rewards(plan: Plan, learner: Learner, reward: Tensor, paid: Tensor | None = None) -> Tensor:
     """Rewards [M, T, N] in the units that are learned from."""
     reward = normalize.learned(reward, plan.env)
+    reward = reward if paid is None else reward + paid
     return reward if learner.reward_stats is None else normalize.rewards(learner.reward_stats, reward, plan.env.clip_reward)
 
 

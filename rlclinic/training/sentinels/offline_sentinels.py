@@ -8,7 +8,6 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from rlclinic.datasets import quality
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.recorded import Recorded
 from rlclinic.training.data.replay import Batch
@@ -109,7 +108,7 @@ def _data(data: Recorded, rows: Tensor, probe: Batch) -> dict[str, Tensor]:
         "reward_nonzero": (raw != 0).float().mean(1),
         "reward_trained_std": normalize.deviation(probe.reward),
         "terminated_share": (probe.discount == 0).float().mean(1),
-        "ends_at_longest": torch.full_like(raw[:, 0], quality.ends_at_longest(data.data)),
+        "ends_at_longest": torch.full_like(raw[:, 0], data.ends_at_longest),
         "data_return_mean": torch.full_like(raw[:, 0], float(data.episode_returns.mean())),
     }
 

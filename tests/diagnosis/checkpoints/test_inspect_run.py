@@ -320,6 +320,23 @@ def test_a_normalizer_of_recorded_data_need_not_see_more_rows_than_there_are(tmp
     assert [each.text for each in inspect_run.examine(run) if each.rule == "CKP110"] == []
 
 
+@pytest.mark.parametrize("kind", ["bc", "td3_bc", "iql", "awac", "cql", "cal_ql", "dt", "dagger", "gail"])
+def test_checkpoints_of_what_learns_from_data_or_an_expert_are_silent(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.training import cohorts, recordings
+    from tests.training.imitation import test_adversarial, test_iteration
+
+    monkeypatch.setenv("RLCLINIC_TRUST", "all")
+    if kind == "dagger":
+        config = test_iteration.make()
+    elif kind == "gail":
+        config = test_adversarial.make_config(kind, "discrete", 0)
+    else:
+        config = recordings.make_config(kind, run={"checkpoint_every_env_steps": 24, "eval_episodes": 0})
+    (run,) = cohorts.train(tmp_path, [config])
+    assert len(run.checkpoints) >= 2
+    assert [each.text for each in inspect_run.examine(run) if each.severity is Severity.HIGH] == []
+
+
 # ── as a part of a diagnosis ──
 
 

@@ -155,9 +155,13 @@ def make_rllib(work: Path) -> None:
     trials = {
         "dqn_healthy": configure(DQNConfig(), "CartPole-v1").training(lr=1e-3, gamma=0.99, **dqn),
         "dqn_rate": configure(DQNConfig(), "CartPole-v1").training(lr=0.5, gamma=0.99, **dqn),
+        "sac_healthy": configure(SACConfig(), "Pendulum-v1").training(gamma=0.98, **sac),
         "sac_discount": configure(SACConfig(), "Pendulum-v1").training(gamma=0.2, **sac),
+        "sac_rate": configure(SACConfig(), "Pendulum-v1").training(gamma=0.98, **sac | {"actor_lr": 0.3, "critic_lr": 0.3}),
     }
     for name, config in trials.items():
+        if not is_wanted(name):
+            continue
         config = config.rl_module(model_config={"fcnet_hiddens": [32], "head_fcnet_hiddens": []}).reporting(
             min_sample_timesteps_per_iteration=150, min_time_s_per_iteration=0
         )

@@ -1,16 +1,20 @@
-"""Makes samples/wandb and samples/mlflow: run it with a Python that has the tracker and Stable-Baselines3; takes two minutes.
+"""Makes samples/wandb, samples/mlflow and samples/aim: run it with a Python that has the tracker and Stable-Baselines3; takes two minutes.
 
     pip install stable-baselines3 tensorboard wandb && python tests/readers/samples/make_tracker_samples.py wandb
     pip install stable-baselines3 tensorboard mlflow-skinny sqlalchemy alembic
     python tests/readers/samples/make_tracker_samples.py mlflow
+    pip install stable-baselines3 aim && python tests/readers/samples/make_tracker_samples.py aim
 
 Not run by the tests: they read what it wrote. PPO on CartPole three times: as it should be, with a learning rate that is far too high,
 and with a discount that is far too low. W&B's files come from its own callback with synchronized TensorBoard events, and from plain
-`wandb.log` calls; MLflow's from a writer of SB3's logger, into a database and into its older folder of files.
+`wandb.log` calls; MLflow's from a writer of SB3's logger, into a database and into its older folder of files. Aim's database is
+read by its own package alone: the sample is what that answers about a store of two runs.
 """
 
+import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import zlib
@@ -180,6 +184,55 @@ def shrink(folder: Path) -> None:
         file.write_text("\n".join(kept_lines) + "\n")
 
 
+def make_aim(work: Path) -> None:
+    from aim import Run
+    from stable_baselines3.common.logger import KVWriter, Logger
+
+    class Writer(KVWriter):
+        def __init__(self, run: Any) -> None:
+            self.run = run
+
+        def write(self, key_values: dict[str, Any], key_excluded: dict[str, Any], step: int = 0) -> None:
+            for key, value in key_values.items():
+                if isinstance(value, Real) and not key.startswith("time/"):
+                    self.run.track(float(value), name=key, step=step)
+
+        def close(self) -> None:
+            pass
+
+    for name in ("healthy", "rate"):
+        run = Run(
+            repo=str(work), experiment="cartpole", system_tracking_interval=None, log_system_params=False, capture_terminal_logs=False
+        )
+        run.name = name
+        run["hparams"] = {"env_id": "CartPole-v1", "n_envs": 8, "total_timesteps": STEPS, "algo": "PPO", **SETTINGS, **RUNS[name]}
+        model = make_model(RUNS[name])
+        model.set_logger(Logger(None, [Writer(run)]))
+        model.learn(STEPS)
+        run.close()
+    subprocess.run(["aim", "storage", "--repo", str(work), "reindex"], input=b"y", check=True)
+    record_aim(work)
+
+
+def record_aim(work: Path) -> None:
+    """What Aim's package answers about its store, and nothing else of it: a store of two runs takes two megabytes."""
+    from aim import Repo
+
+    runs = []
+    for run in Repo(str(work)).iter_runs():
+        metrics = []
+        for metric in run.metrics():
+            steps, columns = metric.data.items_list()
+            hashes, _ = metric.values.sparse_numpy()
+            told = {"name": metric.name, "context": metric.context.to_dict(), "steps": [int(step) for step in steps]}
+            metrics.append({**told, "values": [float(value) for value in columns[0]], "hashes": [int(each) for each in hashes]})
+        attributes = {"hparams": run.meta_run_attrs_tree.collect()["hparams"]}
+        runs.append({"name": run.name, "hash": run.hash, "active": bool(run.active), "attributes": attributes, "metrics": metrics})
+    shutil.rmtree(SAMPLES / "aim", ignore_errors=True)
+    (SAMPLES / "aim").mkdir()
+    (SAMPLES / "aim" / "answers.json").write_text(json.dumps(runs) + "\n")
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        {"wandb": make_wandb, "mlflow": make_mlflow}[sys.argv[1]](Path(folder))
+        {"wandb": make_wandb, "mlflow": make_mlflow, "aim": make_aim}[sys.argv[1]](Path(folder))

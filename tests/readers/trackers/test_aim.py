@@ -1,5 +1,6 @@
-"""Aim's store, by a stand-in of Aim's package: `pip install aim`, and the same store is read by the real one."""
+"""Aim's store, by a stand-in of Aim's package that answers as the real one does; what that one said of a real store is recorded."""
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +11,25 @@ import numpy as np
 import pytest
 
 from rlclinic import readers
+from rlclinic.diagnosis import engine
 from rlclinic.errors import UsageError
 
 
 def metric(name: str, values: Any, **context: str) -> Any:
-    rows = np.arange(len(values)) * 1_000, np.asarray(values, float)
-    return SimpleNamespace(name=name, context=SimpleNamespace(to_dict=lambda: context), values=SimpleNamespace(sparse_numpy=lambda: rows))
+    return stand_in(name, context, np.arange(len(values)) * 1_000, values, np.random.default_rng(0).integers(2**62, size=len(values)))
+
+
+def stand_in(name: str, context: dict[str, str], steps: Any, values: Any, hashes: Any) -> Any:
+    """A metric as Aim gives it: its rows by step, and its values by hashes of steps, which are in no order."""
+    order = np.argsort(hashes)
+    by_hash = np.asarray(hashes)[order], np.asarray(values, float)[order]
+    by_step = list(steps), [list(values), [None] * len(values), [0.0] * len(values)]
+    return SimpleNamespace(
+        name=name,
+        context=SimpleNamespace(to_dict=lambda: context),
+        values=SimpleNamespace(sparse_numpy=lambda: by_hash),
+        data=SimpleNamespace(items_list=lambda: by_step),
+    )
 
 
 def run(name: str, *metrics: Any, active: bool = False, **attributes: Any) -> Any:
@@ -62,6 +76,23 @@ def test_runs_are_read_with_their_settings(store: list[Any], tmp_path: Path, bel
     assert found.series["train/roll/ep_rew_mean"].values[-1] == 400
     assert (found.settings["algo.learning_rate"], found.settings["algo.gamma"]) == (3e-4, 0.99)
     assert not any("system" in name for name in found.series)
+
+
+def test_what_aim_says_of_a_real_store_is_read_and_its_fault_is_found(store: list[Any], tmp_path: Path, samples: Path) -> None:
+    for one in json.loads((samples / "aim" / "answers.json").read_text("utf-8")):
+        metrics = [stand_in(*(told[key] for key in ("name", "context", "steps", "values", "hashes"))) for told in one["metrics"]]
+        store.append(run(one["name"], *metrics, active=one["active"], **one["attributes"]))
+    found = {history.id: history for history in readers.read(tmp_path)}
+    assert set(found) == {"healthy", "rate"}
+    assert found["rate"]["train/roll/ep_rew_mean"].steps[:3].tolist() == [1_024, 2_048, 3_072]
+    assert (found["rate"].env_id, found["rate"].settings["algo.learning_rate"], found["rate"].settings["env.n_envs"]) == (
+        "CartPole-v1",
+        0.1,
+        8,
+    )
+    assert not any("began again" in note for history in found.values() for note in history.notes)
+    assert engine.diagnose([found["rate"]]).causes[0].id == "learning-rate-too-high"
+    assert engine.diagnose([found["healthy"]]).causes[0].id != "learning-rate-too-high"
 
 
 def test_what_aim_raises_and_what_it_does_not_know_is_said(store: list[Any], tmp_path: Path) -> None:

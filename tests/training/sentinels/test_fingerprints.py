@@ -114,3 +114,12 @@ def test_a_resumed_run_writes_the_fingerprints_of_one_that_never_stopped(tmp_pat
     for row, twin in zip(table(whole), table(resumed), strict=True):
         for name in PRINTS:
             assert row[f"train/sentinel/{name}"] == twin[f"train/sentinel/{name}"] != ""
+
+
+def test_blocks_change_no_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors = [torch.randn(3, 7, 5), torch.arange(40).view(2, 20), torch.zeros(2, 0)]
+    whole = [fingerprints.of(tensor) for tensor in tensors]
+    monkeypatch.setattr(fingerprints, "BLOCK", 8)
+    assert all(torch.equal(one, fingerprints.of(tensor)) for one, tensor in zip(whole, tensors, strict=True))
+    # The places of a later block are not those of the first one.
+    assert fingerprints.of(torch.tensor([[1.0] * 8 + [2.0] * 8])) != fingerprints.of(torch.tensor([[2.0] * 8 + [1.0] * 8]))

@@ -21,7 +21,7 @@ from gymnasium import spaces
 
 from rlclinic.errors import ConfigError, RlclinicError
 from rlclinic.training.envs import making
-from rlclinic.training.envs.examine import farming, play, repeat, scripts, search, transitions
+from rlclinic.training.envs.examine import farming, inside, play, repeat, scripts, search, source, transitions
 from rlclinic.training.envs.examine.contract import Broken, Clock, Notes, OutOfTime, Probe
 from rlclinic.training.envs.examine.target import TRAINED, Make, factory_of
 
@@ -35,13 +35,14 @@ PHASES = (
     ("effects", 0.15),
     ("random actions", 0.4),
     ("constant actions", 0.2),
+    ("inside", 0.3),
     ("scripted actions", 0.1),
     ("farming", 0.4),
 )
 """In this order, each with the share of the time that it may use."""
 SEARCH = ("search", 0.3)
 """The last phase where runs are diagnosed: what simple policies can earn, against what was trained."""
-MOST_SEARCH = 1.6
+MOST_SEARCH = 4.0
 """Seconds of it, at most."""
 
 
@@ -60,7 +61,7 @@ def examine(make: Make, name: str, seconds: float, report: Report = lambda facts
     facts["made_seconds"] = clock.spent
     _refuse_what_is_none(env, name)
     probe = Probe(env, notes, clock)
-    facts |= described(env, notes)
+    facts |= described(env, notes) | source.read(env)
     for phase, share in (*PHASES[:-1], SEARCH, PHASES[-1]) if searches else PHASES:
         facts["phase"] = phase
         report(facts)
@@ -127,6 +128,11 @@ def _phase(phase: str, probe: Probe, make: Make, name: str, facts: Facts, notes:
             _random(probe, facts, notes)
         case "constant actions":
             facts["constant"] = _constants(probe)
+        case "inside":
+            # What it raises in copies of itself, with what was put into them, says nothing of it.
+            facts["inside"] = {}
+            with contextlib.suppress(Exception):
+                inside.look(make, probe.clock, facts["inside"])
         case "scripted actions":
             act = scripts.script_for(name)
             if act is None:
@@ -162,6 +168,8 @@ def _random(probe: Probe, facts: Facts, notes: Notes) -> None:
         "shows_clock": play.shows_clock(found),
     }
     facts["rewards"] = play.summarize_rewards(found)
+    facts["reward_terms"] = play.summarize_terms(found)
+    facts["late_returns"] = play.find_late_returns(found)
     facts["dimensions"] = play.dimensions(found)
     facts["transitions"] = transitions.describe(probe.env.action_space, found)
     probe.seen = found.features
@@ -225,9 +233,9 @@ def _space(space: Any) -> dict[str, Any]:
     if isinstance(space, spaces.Discrete):
         found["n"] = int(space.n)
     if isinstance(space, spaces.Box):
-        low, high = space.low.astype(np.float64).ravel(), space.high.astype(np.float64).ravel()
-        found |= {"low": [_json(each) for each in low[:64]], "high": [_json(each) for each in high[:64]], "size": int(low.size)}
-        found["bounded"] = bool(np.isfinite(low).all() and np.isfinite(high).all())
+        low, high = (bound.ravel()[:64].astype(np.float64) for bound in (space.low, space.high))
+        found |= {"low": [_json(each) for each in low], "high": [_json(each) for each in high], "size": int(space.low.size)}
+        found["bounded"] = bool(np.isfinite(space.low).all() and np.isfinite(space.high).all())
     return found
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from rlclinic import core_time
+from rlclinic.training.data.info_columns import TERMS
+from rlclinic.training.envs.examine import trees
 from rlclinic.training.envs.examine.contract import Broken, OutOfTime, Probe, leaves
 
 RANDOM_STEPS, RANDOM_EPISODES, LONGEST_EPISODE = 10_000, 200, 10_000
@@ -16,11 +18,24 @@ CONSTANT_EPISODES, CONSTANT_STEPS, MOST_CONSTANTS = 3, 2_000, 8
 SCRIPTED_EPISODES = 10
 MOST_NUMBERS = 512
 """Numbers of an observation that are described one by one."""
+TOLD = 0.9
+"""The share of the steps of an episode that observations tell from which on they show a clock."""
 MOST_ONE_HOT, COARSE = 64, 8
 """Choices that are told apart one by one, and cells of a coarse picture along each side."""
 
 Act = Callable[[Any, int], Any]
 SUCCESS = ("is_success", "success", "solved")
+RETURNS = (
+    "episode_reward",
+    "episode_return",
+    "ep_reward",
+    "ep_return",
+    "total_reward",
+    "total_return",
+    "cumulative_reward",
+    "return",
+    "score",
+)
 
 
 class Episodes:
@@ -39,8 +54,12 @@ class Episodes:
         self.actions: list[Any] = []
         self.episode: list[int] = []
         """Of every step: the number of its episode."""
+        self.terms: list[dict[str, float]] = []
+        """Of every step: what the reward is made of, where the environment says so."""
         self.flags: list[tuple[int, bool]] = []
         """Steps at which success was told, and whether there was any."""
+        self.told_returns: list[dict[str, float]] = []
+        """Of every episode that ended: what `info` said of its return with the last step."""
         self.starts: list[np.ndarray] = []
         self.start_features: list[np.ndarray] = []
         self.steps = 0
@@ -91,6 +110,7 @@ def _episode(probe: Probe, act: Act, most: int, seed: int | None, found: Episode
         length += 1
         total += reward
         found.rewards.append(reward)
+        found.terms.append(_read_terms(info))
         found.unfinished = length
         found.rows.append(numbers(space, obs))
         found.features.append(features(space, obs))
@@ -102,9 +122,53 @@ def _episode(probe: Probe, act: Act, most: int, seed: int | None, found: Episode
             found.lengths.append(length)
             found.terminated.append(terminated)
             found.ending_rewards.append(reward)
+            found.told_returns.append(_read_returns(info))
             found.successes += [] if flag is None else [bool(flag)]
             found.unfinished = 0
             return
+
+
+def _read_terms(info: dict[str, Any]) -> dict[str, float]:
+    """What `info` says that the reward is made of; {} where it says nothing that can be read."""
+    said = info.get(TERMS)
+    try:
+        return {str(name): float(value) for name, value in said.items()} if isinstance(said, dict) else {}
+    except (TypeError, ValueError):
+        return {}
+
+
+def _read_returns(info: dict[str, Any]) -> dict[str, float]:
+    """Numbers of `info` whose names say that they are the return of the episode."""
+    names = (name for name in info if isinstance(name, str) and any(word in name.lower() for word in RETURNS))
+    return {name: float(info[name]) for name in names if isinstance(info[name], float | int | np.floating | np.integer)}
+
+
+def find_late_returns(found: Episodes) -> dict[str, int]:
+    """By name: in how many episodes what `info` says at the end lacks the last reward; only of those that lack it in every one."""
+    late: dict[str, int] = {}
+    for name in found.told_returns[0] if found.told_returns else ():
+        rows = [
+            (told[name], whole, last)
+            for told, whole, last in zip(found.told_returns, found.returns, found.ending_rewards, strict=True)
+            if name in told
+        ]
+        paid = [(told, whole, last) for told, whole, last in rows if abs(last) > 1e-6 * max(abs(whole), 1.0)]
+        if paid and all(abs(told - (whole - last)) <= 1e-6 * max(abs(whole), abs(last), 1.0) for told, whole, last in rows):
+            late[name] = len(paid)
+    return late
+
+
+def summarize_terms(found: Episodes) -> dict[str, Any]:
+    """By term of the reward its lowest and highest value, and whether they add up to what is paid; {} where none are told."""
+    if not found.terms or not all(found.terms):
+        return {}
+    names = list(found.terms[0])
+    if any(list(each) != names for each in found.terms):
+        return {}
+    table, paid = np.array([list(each.values()) for each in found.terms]), np.array(found.rewards)
+    room = 1e-4 * (np.abs(paid).max() + np.abs(table).max()) + 1e-12
+    columns = {name: {"min": float(column.min()), "max": float(column.max())} for name, column in zip(names, table.T, strict=True)}
+    return {"adds_up": bool(np.abs(table.sum(1) - paid).max() <= room), "terms": columns}
 
 
 def numbers(space: Space[Any], obs: Any) -> np.ndarray:
@@ -120,16 +184,30 @@ def numbers(space: Space[Any], obs: Any) -> np.ndarray:
 
 
 def shows_clock(found: Episodes) -> bool:
-    """Whether some number of the observation tells the time: the same at the same step of every episode, always going up or down."""
-    if len(found.lengths) < 2 or not found.rows or not found.rows[0].size:
+    """Whether observations tell how many steps were made: by a number that always goes up or down, or by all of them together, as the
+    letters of a word that is being typed do."""
+    if len(found.lengths) < 2 or not found.rows:
         return False
-    rows, episode = np.array(found.rows), np.array(found.episode)
+    episode = np.array(found.episode)
     first = np.r_[0, np.flatnonzero(np.diff(episode)) + 1]
-    step = np.arange(len(rows)) - np.repeat(first, np.diff(np.r_[first, len(rows)]))
+    step = np.arange(len(episode)) - np.repeat(first, np.diff(np.r_[first, len(episode)]))
+    return _counts_alone(np.array(found.rows), episode, step) or _tells(found.features, step.astype(np.float64)) >= TOLD
+
+
+def _counts_alone(rows: np.ndarray, episode: np.ndarray, step: np.ndarray) -> bool:
+    """Whether some number is the same at the same step of every episode, always going up or down."""
+    if not rows.size:
+        return False
     longest = rows[episode == episode[step.argmax()]]
     alike = np.abs(rows - longest[step]).max(0) <= 1e-6 * (1e-9 + np.ptp(rows, axis=0))
     on_its_way = np.abs(np.sign(np.diff(longest, axis=0)).sum(0)) == len(longest) - 1
     return len(longest) > 2 and bool((alike & on_its_way).any())
+
+
+def _tells(rows: list[np.ndarray], target: np.ndarray) -> float:
+    if len({len(row) for row in rows}) > 1:
+        return 0.0
+    return trees.explain(np.array(rows), target)
 
 
 def features(space: Space[Any], obs: Any) -> np.ndarray:
@@ -208,6 +286,7 @@ def summarize_rewards(found: Episodes) -> dict[str, float]:
         return {}
     values, counts = np.unique(rewards, return_counts=True)
     ends = np.array(found.ending_rewards)
+    last = ends[np.array(found.terminated, bool)]
     nonzero = rewards != 0
     before = np.delete(rewards, np.cumsum(found.lengths, dtype=np.int64) - 1)
     return {
@@ -222,6 +301,7 @@ def summarize_rewards(found: Episodes) -> dict[str, float]:
         "at_ends": float((ends != 0).sum() / max(nonzero.sum(), 1)),
         **({"before_end_max": float(before.max()), "before_end_mean": float(before.mean())} if before.size else {}),
         **({"end_max": float(ends.max()), "end_mean": float(ends.mean())} if ends.size else {}),
+        **({"terminal_max": float(last.max()), "terminal_mean": float(last.mean())} if last.size else {}),
     }
 
 

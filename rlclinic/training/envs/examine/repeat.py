@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from rlclinic.training.envs.examine.contract import Notes, Probe, copy_of, same
+from rlclinic.training.envs.examine.contract import Notes, OutOfTime, Probe, copy_of, same
 from rlclinic.training.envs.examine.play import constants, features
 
 SEED, STEPS, OTHER_SEEDS = 7, 40, (1, 2, 3, 4)
+FORKS, FEWEST_FORKS = 36, 15
+FORK_AFTER, FORK_LENGTH = 12, 10
+"""An action is changed within so many steps of a start, and so many steps are looked at from there on."""
+SELDOM, PLACES, MOST_CHOICES = 0.5, 10, 32
+"""The share of single changes that count below which all choices are tried, at so many places, where there are no more of them."""
+ENOUGH, MOST_STARTS = 30, 40
+"""Steps in which actions must have made no difference, and starts from which that is tried."""
 MOST_DIMENSIONS = 16
 TRACED, MOST_NUMBERS = 24, 256
 """Steps and numbers of an observation that are written down."""
@@ -56,6 +64,7 @@ def seeding(probe: Probe, another: Callable[[], Probe] | None, notes: Notes) -> 
         "repeats": repeats,
         **_compare(first, again),
         "trace": _write_down(probe, first),
+        "traces": [_write_down(probe, each) for each in others],
         "start_varies": not all(same(first[0], each[0]) for each in others),
         "seed_matters": not all(same(first, each) for each in others),
     }
@@ -169,15 +178,20 @@ def effects(probe: Probe, notes: Notes) -> dict[str, Any]:
     fixed = constants(space)
     tried = {name: [value] * probe.length for name, value in fixed.items()}
     tried |= {f"random {seed}": drawn(space, seed, probe.length) for seed in (11, 12)}
-    traces = {name: trace(probe, actions, SEED) for name, actions in tried.items()}
-    first = next(iter(traces.values()))
-    alike = all(same(first, each) for each in traces.values())
+    alike, starts, steps = True, 0, 0
+    # Where episodes are short, one start says little: whether an advertisement is clicked is chance, too.
+    while alike and (starts == 0 or (steps < ENOUGH and starts < MOST_STARTS)):
+        traces = {name: trace(probe, actions, SEED + starts) for name, actions in tried.items()}
+        first = next(iter(traces.values()))
+        alike = all(same(first, each) for each in traces.values())
+        starts, steps = starts + 1, steps + len(first) - 1
     if alike and len(traces) > 1:
-        notes.breach(
-            "actions-without-effect",
-            f"{len(traces)} ways to act from the same start gave the same {len(first) - 1} observations and rewards",
-        )
+        where = "the same start" if starts == 1 else f"each of {starts} starts"
+        notes.breach("actions-without-effect", f"{len(traces)} ways to act from {where} gave the same {steps} observations and rewards")
     found: dict[str, Any] = {"actions_matter": not alike, **_when_they_differ(probe, list(traces.values()))}
+    found["forks_differ"] = forks = None if alike else _count_forks(probe)
+    if forks is not None and forks < SELDOM and isinstance(space, spaces.Discrete) and space.n <= MOST_CHOICES:
+        found["places_with_a_choice"] = _count_choices(probe, space)
     if not alike and isinstance(space, spaces.Box) and int(np.prod(space.shape)) <= MOST_DIMENSIONS and fixed:
         found |= _idle_dimensions(probe, space, traces["middle"])
     return found
@@ -198,6 +212,51 @@ def _when_they_differ(probe: Probe, traces: list[Trace]) -> dict[str, Any]:
         # As far as two of them go: one that meets the goal at once ends before anybody has come far.
         "steps": sorted(len(each) - 1 for each in traces)[-2:][0],
     }
+
+
+def _count_forks(probe: Probe) -> float | None:
+    """The share of single actions that count: the same episode again with one of them changed, and all that follow as they were.
+
+    An action that is mostly replaced by chance counts as seldom as it is taken, however far the few that are carry an episode.
+    """
+    if probe.length < STEPS:
+        # Steps take long.
+        return None
+    space, random = probe.env.action_space, np.random.default_rng(SEED)
+    changed = list(constants(space).values()) or drawn(space, SEED + 2, 4)
+    differ: list[bool] = []
+    for number in range(FORKS):
+        place = int(random.integers(FORK_AFTER))
+        actions = drawn(space, SEED + 10 + number, place + FORK_LENGTH)
+        other = [*actions[:place], changed[number % len(changed)], *actions[place + 1 :]]
+        if same(actions[place], other[place]):
+            continue
+        with contextlib.suppress(OutOfTime):
+            one = trace(probe, actions, SEED + number)
+            if len(one) > place + 1:
+                differ.append(not same(one, trace(probe, other, SEED + number)))
+    return float(np.mean(differ)) if len(differ) >= FEWEST_FORKS else None
+
+
+def _count_choices(probe: Probe, space: spaces.Discrete) -> float | None:
+    """The share of places at which any choice leads elsewhere than the others, all that follow being as they were.
+
+    Where most choices do nothing, as a key that fits no lock, one of them still does; where chance acts, none does mostly.
+    """
+    random = np.random.default_rng(SEED + 1)
+    differ: list[bool] = []
+    with contextlib.suppress(OutOfTime):
+        for number in range(PLACES):
+            place = int(random.integers(FORK_AFTER))
+            actions = drawn(space, SEED + 50 + number, place + 1 + FORK_LENGTH // 2)
+            first = trace(probe, actions, SEED + number)
+            if len(first) > place + 1:
+                others = (
+                    trace(probe, [*actions[:place], space.start + choice, *actions[place + 1 :]], SEED + number)
+                    for choice in range(space.n)
+                )
+                differ.append(any(not same(first, each) for each in others))
+    return float(np.mean(differ)) if len(differ) >= PLACES // 2 else None
 
 
 def _apart(probe: Probe, traces: list[Trace]) -> list[float]:

@@ -1,7 +1,8 @@
 """A short search for the best and the worst that a simple policy can earn.
 
-Policies that are linear in the observation are searched by the cross-entropy method. Where random play meets few states and there are few
-actions, what it showed of them is also solved as a table: a way that takes several steps in the right order is found there.
+Policies of three shapes, linear in the observation, in its products, and small networks, are searched by the cross-entropy method. Where
+random play meets few states and there are few actions, what it showed of them is also solved as a table: a way that takes several steps in
+the right order is found there. What is best on some seeds is played again on others, so that luck is not taken for skill.
 """
 
 from __future__ import annotations
@@ -15,60 +16,123 @@ from gymnasium import spaces
 from rlclinic import core_time
 from rlclinic.training.envs.examine.play import SUCCESS, features
 
-POPULATION, ELITE = 12, 3
+POPULATION, ELITE = 16, 4
 LONGEST = 1_000
-EPISODES = 4
+EPISODES, FINALISTS, AGAIN = 6, 3, 12
+"""Episodes by which the policies that were found are told apart, and fresh ones by which the best of them are, once more."""
 MOST_NUMBERS = 64
-GENERATIONS = 12
+MOST_PRODUCTS = 8
+"""Numbers of an observation of which all products are taken; of more, the squares."""
+HIDDEN = 12
+"""Units of the small network."""
+GENERATIONS, ENOUGH = 60, 12
+"""Of one shape of policy at most; and those of each, in either direction, from which on a search is called thorough."""
+MOST_STEPS = 24_000
+"""Of one shape in one direction: steps decide when it is over, where time does not run out before."""
+KEPT, FLOOR = 0.3, 0.1
+"""The share of the last centre and width that is kept, and the width that is added, less and less."""
 MOST_STATES, MOST_CHOICES = 500, 16
 STEPS, SWEEPS, DISCOUNT = 4_000, 300, 0.98
 """Of a table: random steps it is made of, sweeps it is solved with, and the discount."""
 
 Policy = Callable[[Any], Any]
 """From an observation's features to an action."""
+Shape = Callable[[Any], Policy]
+"""From weights to a policy."""
 
 
 def search(env: Any, rows: list[Any], seconds: float) -> dict[str, Any]:
     """Mean returns of the best and of the worst policy that was found, with lengths and successes; {} where there is nothing to search."""
-    space = env.action_space
     known = np.array(rows) if rows else np.zeros((0, 0))
-    outputs = _count_outputs(space)
+    outputs = _count_outputs(env.action_space)
     if known.ndim != 2 or not 0 < known.shape[1] <= MOST_NUMBERS or not outputs:
         return {}
-    mean, spread = known.mean(0), np.maximum(known.std(0), 1e-9)
+    shapes = _list_shapes(env.action_space, outputs, known)
     random = np.random.default_rng(0)
     found: dict[str, Any] = {}
     table = _make_table(env, known, seconds / 4)
     # Whether what random play met was solved as a whole.
     found["solved"] = table is not None
+    fewest = GENERATIONS
     for name, sign in (("best", 1.0), ("worst", -1.0)):
         watch = core_time.Stopwatch(seconds)
-        centre, width = np.zeros((outputs, known.shape[1] + 1)), np.ones((outputs, known.shape[1] + 1))
-        top, weights = -np.inf, centre
-        for generation in range(GENERATIONS):
-            drawn = [centre + width * random.standard_normal(centre.shape) for _ in range(POPULATION)]
-            scores = []
-            for each in drawn:
-                scores.append(sign * _play(env, _linear(space, each, mean, spread), 1_000 + generation)[0])
-                if watch.seconds > seconds / 2:
-                    break
-            order = np.argsort(scores)[::-1][:ELITE]
-            if scores[order[0]] > top:
-                top, weights = scores[order[0]], drawn[order[0]]
-            elite = np.array([drawn[place] for place in order])
-            centre, width = elite.mean(0), elite.std(0) + 0.1
-            if watch.seconds > seconds / 2:
-                break
-        policies: list[Policy] = [_linear(space, weights, mean, spread)]
-        if table is not None:
-            policies.append(table.solve(sign))
-        tried = [[_play(env, policy, seed) for seed in range(EPISODES)] for policy in policies]
-        played = max(tried, key=lambda episodes: sign * sum(each[0] for each in episodes))
+        policies: list[Policy] = [] if table is None else [table.solve(sign)]
+        for number, (size, shape) in enumerate(shapes, 1):
+            # What one shape leaves of the time is the next one's.
+            climbed, generations = _climb(env, size, shape, sign, random, watch, 0.5 * seconds * number / len(shapes))
+            policies, fewest = [*policies, *climbed], min(fewest, generations)
+        tried = [sum(_play(env, policy, seed)[0] for seed in range(EPISODES)) for policy in policies]
+        finalists = np.argsort(-sign * np.array(tried), kind="stable")[:FINALISTS]
+        again = [[_play(env, policies[place], seed) for seed in range(EPISODES, EPISODES + AGAIN)] for place in finalists]
+        played = max(again, key=lambda episodes: sign * sum(each[0] for each in episodes))
         found[name] = float(np.mean([each[0] for each in played]))
+        found[f"{name}_error"] = float(np.std([each[0] for each in played]) / np.sqrt(AGAIN))
         found[f"{name}_length"] = float(np.mean([each[1] for each in played]))
         flags = [each[2] for each in played if each[2] is not None]
         found[f"{name}_success"] = float(np.mean(flags)) if flags else None
+    found["thorough"] = fewest >= ENOUGH
     return found
+
+
+def _climb(
+    env: Any, size: int, shape: Shape, sign: float, random: np.random.Generator, watch: core_time.Stopwatch, until: float
+) -> tuple[list[Policy], int]:
+    """The cross-entropy method: the centre that it comes to, and the best policy of the best generation; and how many there were."""
+    centre, width = np.zeros(size), np.ones(size)
+    top, weights, steps = -np.inf, centre, 0
+    for generation in range(GENERATIONS):
+        drawn = [centre + width * random.standard_normal(size) for _ in range(POPULATION)]
+        scores: list[float] = []
+        for each in drawn:
+            # The same seed for all of a generation: what differs is the policy.
+            total, length, _ = _play(env, shape(each), 1_000 + generation)
+            scores.append(sign * total)
+            steps += length
+            if watch.seconds > until:
+                break
+        order = np.argsort(scores)[::-1][:ELITE]
+        elite = np.array([drawn[place] for place in order])
+        better = float(np.mean([scores[place] for place in order]))
+        if better > top:
+            top, weights = better, drawn[order[0]]
+        if watch.seconds > until or steps > MOST_STEPS:
+            break
+        centre = KEPT * centre + (1 - KEPT) * elite.mean(0)
+        width = KEPT * width + (1 - KEPT) * elite.std(0) + FLOOR * (1 - generation / GENERATIONS)
+    return [shape(centre), shape(weights)], generation
+
+
+def _list_shapes(space: Any, outputs: int, known: Any) -> list[tuple[int, Shape]]:
+    """Shapes of policies, with the number of their weights."""
+    mean, spread, numbers = known.mean(0), np.maximum(known.std(0), 1e-9), known.shape[1]
+    pairs = np.triu_indices(numbers) if numbers <= MOST_PRODUCTS else (np.arange(numbers),) * 2
+
+    def linear(weights: Any) -> Policy:
+        table = weights.reshape(outputs, numbers + 1)
+        return lambda row: _choose(space, table[:, :-1] @ _scale(row, 10.0) + table[:, -1])
+
+    def products(weights: Any) -> Policy:
+        table = weights.reshape(outputs, numbers + len(pairs[0]) + 1)
+
+        def act(row: Any) -> Any:
+            scaled = _scale(row, 5.0)
+            return _choose(space, table[:, :-1] @ np.concatenate([scaled, scaled[pairs[0]] * scaled[pairs[1]]]) + table[:, -1])
+
+        return act
+
+    def network(weights: Any) -> Policy:
+        first, second = np.split(weights, [HIDDEN * (numbers + 1)])
+        first, second = first.reshape(HIDDEN, numbers + 1), second.reshape(outputs, HIDDEN + 1)
+        return lambda row: _choose(space, second[:, :-1] @ np.tanh(first[:, :-1] @ _scale(row, 5.0) + first[:, -1]) + second[:, -1])
+
+    def _scale(row: Any, most: float) -> Any:
+        return np.clip((row - mean) / spread, -most, most)
+
+    return [
+        (outputs * (numbers + 1), linear),
+        (outputs * (numbers + len(pairs[0]) + 1), products),
+        (HIDDEN * (numbers + 1) + outputs * (HIDDEN + 1), network),
+    ]
 
 
 class Table:
@@ -147,14 +211,6 @@ def _choose(space: Any, wish: Any) -> Any:
         parts = np.split(wish, np.cumsum(space.nvec.ravel())[:-1])
         return (np.array([np.argmax(part) for part in parts]).reshape(space.shape) + space.start).astype(space.dtype)
     return np.int64(int(space.start) + int(np.argmax(wish)))
-
-
-def _linear(space: Any, weights: Any, mean: Any, spread: Any) -> Policy:
-    def act(row: Any) -> Any:
-        scaled = np.clip((row - mean) / spread, -10, 10)
-        return _choose(space, weights[:, :-1] @ scaled + weights[:, -1])
-
-    return act
 
 
 def _play(env: Any, policy: Policy, seed: int) -> tuple[float, int, bool | None]:

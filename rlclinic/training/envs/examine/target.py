@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
 from rlclinic.actions import Argument
 from rlclinic.config.environment import EnvConfig
+from rlclinic.config.gymnasium_registry import list_environments_in
 from rlclinic.errors import ConfigError, RlclinicError, UsageError
 from rlclinic.training.envs import making, modules
 
@@ -25,8 +27,8 @@ def factory_of(target: str, kwargs: dict[str, Any]) -> Make:
         return lambda: making.make_single(config)
     if target.endswith(".py"):
         raise UsageError(
-            f"{target} is a file, and may hold several environments.\n  Which one is meant cannot be guessed.\n  Try: ",
-            Argument("env", f"{target}:MyEnv"),
+            f"{target} is a file, and may hold several environments.\n  Which one is meant is not said.\n  Try: ",
+            Argument("env", f"{target}:{next(iter(list_environments_in(Path(target))), 'MyEnv')}"),
         )
     home, _, name = target.rpartition(":")
     found = getattr(modules.import_home(home, target), name, None) if home else None

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
+from rlclinic.training.envs.examine import trees
 from rlclinic.training.envs.examine.play import Episodes
 
 FEWEST = 200
@@ -21,6 +22,10 @@ RESTLESS = 0.15
 SMALL = 1e-12
 OWN = 0.2
 """The share of an observation that an action explains from which on it is the action's own."""
+PLAIN, FEW = 0.8, 0.01
+"""The share that is explained plainly enough not to look for other forms, and the share of steps that is too few to say which they are."""
+MOST_APART = 5
+"""Numbers of an observation of which every two are compared."""
 MOST_NEAR, MOST_ASKED, NEIGHBOURS = 24, 500, 5
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -177,6 +182,21 @@ def _describe_effects(before: Array, after: Array, actions: Array | None, reward
     found: dict[str, Any] = {}
     everything = [state, nexts, nexts**2] if actions is None else [state, nexts, nexts**2, actions]
     found["reward_explained"] = max(_explain(everything, reward), _explain_by_neighbours(np.hstack(everything[:2]), actions, reward))
+    # Many rewards are for a distance: what is here less what is there, in the units that both are shown in.
+    near = range(int(live.sum()) if live.sum() <= MOST_APART else 0)
+    here, there = before[:, live], after[:, live]
+    gaps = [there[:, [one]] - here[:, [other]] for one in near for other in near if one != other]
+    seen = np.hstack([scaled, nexts, *gaps] if actions is None else [scaled, nexts, *gaps, actions])
+    if found["reward_explained"] < PLAIN:
+        found["reward_explained"] = max(found["reward_explained"], trees.explain(seen, reward))
+    # Of the steps on the way: what is owed is paid at an end, too, and an end is often seen.
+    on_the_way = np.append(number[1:] == number[:-1], False)
+    paid = (rewards != 0).astype(float)[on_the_way]
+    if len(paid) >= FEWEST and FEW < paid.mean() < 1 - FEW:
+        # Whether what is seen tells which steps pay: an event does, a date of payment does not.
+        tells_time = _find_clocks(before[:, live], number)
+        shown = np.delete(seen, np.flatnonzero(np.r_[tells_time, tells_time]), axis=1)
+        found["payday_seen"] = trees.explain(shown[on_the_way], paid)
     if actions is None:
         return found
     products = [actions * scaled[:, [place]] for place in range(scaled.shape[1])]
@@ -190,11 +210,25 @@ def _describe_effects(before: Array, after: Array, actions: Array | None, reward
         gains.append(float(gain) if rest.var() > SMALL else 0.0)
         if place < int(live.sum()):
             sizes.append(float(np.sqrt(max(rest.var() - left.var(), 0.0))))
+    if max(gains) < OWN and usual.std() > 0:
+        # What is paid for the right one of several actions is paid for none of them on the whole.
+        without = trees.explain(np.hstack([scaled, nexts, *gaps]), reward)
+        gains.append((trees.explain(seen, reward) - without) / (1.0 - without) if without < PLAIN else 0.0)
     found["action_gain"] = max(gains)
     found["action_size"] = max(sizes)
     varies = usual.std() > 1e-9 * max(float(np.abs(rewards).max()), SMALL)
     found["reward_by_action"] = _explain([actions], reward) if varies else 0.0
     return found | _describe_late_effects(before, after, actions, number)
+
+
+def _find_clocks(before: Array, number: Array) -> Array:
+    """Which columns count an episode's steps: they go one way, and are the same at the same step of every episode."""
+    age = np.arange(len(number)) - np.searchsorted(number, number)
+    longest = before[number == number[age.argmax()]]
+    alike = np.abs(before - longest[age]).max(0) <= 1e-6 * (1e-9 + np.ptp(before, axis=0))
+    one_way = np.abs(np.sign(np.diff(longest, axis=0)).sum(0)) == len(longest) - 1
+    found: Array = alike & one_way
+    return found
 
 
 def _find_live(before: Array, after: Array) -> tuple[Array, Array]:
@@ -274,7 +308,15 @@ def describe_rewards(rewards: Array, number: Array, firsts: Array, episodes: Epi
     over = [place for place, terminated in zip(finished, episodes.terminated, strict=False) if terminated]
     won = [episodes.rewards[step] for step, flag in episodes.flags if flag]
     lost = [episodes.rewards[step] for step, flag in episodes.flags if not flag]
+    failed = [episodes.rewards[step] for step, flag in episodes.flags if not flag and step in set(over)]
+    totals = np.array(episodes.returns) if len(episodes.successes) == len(episodes.returns) else np.zeros(0)
+    reached = np.array(episodes.successes[: len(totals)], bool)
+    told = {}
+    if min(reached.sum(), (~reached).sum()) >= FEWEST_ENDS and totals.std() > SMALL:
+        # In units of what returns vary by.
+        told["success_returns"] = float((totals[reached].mean() - totals[~reached].mean()) / totals.std())
     return {
+        **told,
         "period": period,
         "paid": float(paid.mean()),
         "paid_cut": float(paid[cut].mean()) if cut else None,
@@ -285,4 +327,5 @@ def describe_rewards(rewards: Array, number: Array, firsts: Array, episodes: Epi
         "success_pays": float(np.mean(won)) if won else None,
         "else_pays": float(np.mean(lost)) if lost else None,
         "successes": len(won),
+        "failed_pays": float(np.mean(failed)) if len(failed) >= FEWEST_ENDS else None,
     }
