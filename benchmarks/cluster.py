@@ -227,10 +227,10 @@ def storm(
     on_ray = ray_node is not None
     submitted = [_submit(store, 30, 10 * number, agent, on_ray=on_ray and number % ON_RAY == 0) for number in range(jobs)]
     refused = _is_refused(store, 10 * jobs, agent)
-    faults = ["kill worker", "pause worker", "kill job", "pause job", "pause job", "kill server", "pause server"]
-    faults += ["kill database"] if server is not None else []
+    faults = ["kill worker", "pause worker", "stop worker", "kill job", "pause job", "pause job", "kill server", "pause server"]
+    faults += ["kill database", "pause database"] if server is not None else []
     faults += ["cut link", "cut link"] if host is not None else []
-    faults += ["kill raylet"] if ray_node is not None else []
+    faults += ["kill raylet", "pause raylet"] if ray_node is not None else []
     deadline = time.monotonic() + seconds
     paused: list[tuple[float, int]] = []
     mended_at = 0.0
@@ -253,9 +253,11 @@ def storm(
                     mended_at = 0.0
                 writers = sorted({int(line[2]) for line in _lines(store)[-20:]} & _living())
                 what = chance.choice(faults)
-                if what == "kill worker":
+                if what in ("kill worker", "stop worker"):
                     victim = chance.randrange(len(workers))
-                    workers[victim].kill()
+                    # Asked to leave, as by a cluster that has less to do, it gives its jobs back first.
+                    workers[victim].send_signal(signal.SIGKILL if what == "kill worker" else signal.SIGTERM)
+                    workers[victim].send_signal(signal.SIGCONT)
                     workers[victim].wait()
                     workers[victim] = _start_worker(store, hosts[victim], server)
                 elif what == "pause worker":
@@ -276,13 +278,19 @@ def storm(
                     time.sleep(chance.uniform(0.0, 2.0))
                     redis.start()
                 elif what == "kill database" and server is not None:
-                    server.stop()
+                    server.kill()
                     time.sleep(chance.uniform(0.0, 1.5 * job_queue.LEASE_SECONDS))
                     server.start()
+                elif what == "pause database" and server is not None:
+                    with server.paused():
+                        time.sleep(chance.uniform(0.0, 1.5 * job_queue.LEASE_SECONDS))
                 elif what == "kill raylet" and ray_node is not None:
                     ray_node.kill_raylet()
                     time.sleep(chance.uniform(0.0, 2.0))
                     ray_node.start()
+                elif what == "pause raylet" and ray_node is not None:
+                    ray_node.start()  # if the cluster has thrown it out while it was paused before
+                    paused += [_pause(pid, chance) for pid in ray_node.find_raylets()]
                 elif what == "cut link" and host is not None and not mended_at:
                     host.cut()
                     mended_at = time.monotonic() + chance.uniform(0.2, 2.5) * job_queue.LEASE_SECONDS
@@ -294,6 +302,8 @@ def storm(
                     os.kill(pid, signal.SIGCONT)
             if host is not None:
                 host.mend()
+            if ray_node is not None:
+                ray_node.start()
             # What the storm has left is done in peace: only then can be told what is lost.
             while time.monotonic() < deadline + max(60.0, 2 * seconds) and any(state in ("queued", "claimed") for state in _states(store)):
                 time.sleep(1.0)
@@ -305,6 +315,7 @@ def storm(
                 process.wait()
     lost = [job.id for job in submitted if (models.load(store, job.id) or job).state not in ("finished", "failed")]
     failed = [job.id for job in submitted if (models.load(store, job.id) or job).state == "failed"]
+    _tell_failures(store)
     spent = budget.get_budget(store.root)
     overdrawn = max(0, spent.used_env_steps + spent.held_env_steps - (spent.env_steps or 0)) + (not refused)
     told = ", ".join(f"{what} {count}" for what, count in sorted(counts.items()))
@@ -315,6 +326,16 @@ def storm(
         row(f"{kind}, storm: budget overdrawn", overdrawn, "env steps", 0, None, "lower", note),
         row(f"{kind}, storm: jobs given up", len(failed), "jobs", 0, None, "lower", note),
     ]
+
+
+def _tell_failures(store: Store) -> None:
+    """Print how often jobs failed by themselves, why they were given up, and what their processes said."""
+    for found in job_queue.list_rows(store):
+        if found.failures or found.state not in ("finished", "stopped"):
+            job = models.load(store, found.id)
+            print(f"{found.id} {found.state}, failed {found.failures} times, lost {found.losses}: {job and job.reason}", file=sys.stderr)
+            log = store.root / "@jobs" / found.id / "job.log"
+            print(log.read_text(errors="replace")[-4000:] if log.exists() else "no log", file=sys.stderr)
 
 
 def _is_refused(store: Store, seed: int, by: Caller) -> bool:
@@ -464,7 +485,8 @@ def main() -> None:
             rows += measure_replicas(store.root.parent / "served" / "runs", *sizes, asked.when)
             del os.environ[index.VARIABLE]
     command = "python -m benchmarks.cluster" + "".join(f" --only {part}" for part in asked.only or [])
-    command += f" --jobs {asked.jobs} --lease {asked.lease:g} --seed {asked.seed}" if "storms" in parts else ""
+    command += "".join(f" --kind {kind}" for kind in asked.kind or [])
+    command += f" --jobs {asked.jobs} --seconds {asked.seconds:g} --lease {asked.lease:g} --seed {asked.seed}" if "storms" in parts else ""
     print(provenance.write("cluster", [{**each, "command": command} for each in rows], provenance.provenance(command), asked.quick))
 
 

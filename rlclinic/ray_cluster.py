@@ -10,6 +10,8 @@ import socket
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,7 +51,7 @@ def connect(address: str | None, cores: int) -> Any:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)} if in_main else {}
     try:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, configure_logging=False, **options)
-    except (ConnectionError, RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
+    except Exception as error:  # noqa: BLE001 - Ray says it with whatever is at hand: a node that is slow to start is a plain Exception
         raise ClusterAway(
             f"the Ray cluster {options['address']} cannot be used: {shorten(error)}.\n  Nothing was started.\n"
             "  See that it runs (ray status), that RAY_ADDRESS names it, and that its token is yours"
@@ -59,6 +61,22 @@ def connect(address: str | None, cores: int) -> Any:
         for number, handler in handlers.items():
             signal.signal(number, handler)
     return ray
+
+
+def errors_of(ray: Any) -> tuple[type[Exception], ...]:
+    """What is raised where a cluster is lost, or the way to it: Ray's own errors, and its Client's."""
+    return ray.exceptions.RayError, ConnectionError
+
+
+@contextmanager
+def reached(ray: Any) -> Iterator[None]:
+    """ClusterAway for whatever the block is told of a cluster that was lost since it was connected to."""
+    try:
+        yield
+    except errors_of(ray) as error:
+        raise ClusterAway(
+            f"the Ray cluster was lost: {shorten(error)}.\n  What trains there stops with its lease.\n  See ray status, and try again"
+        ) from None
 
 
 def is_connected() -> bool:
@@ -73,8 +91,10 @@ def find_own_address() -> str | None:
 
 
 def shorten(error: BaseException) -> str:
-    """What an error of Ray's says, in a line."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")[:300]
+    """What an error of Ray's says, in a line. Its Client puts the reason of the other side last, behind where it was raised."""
+    lines = (str(error).strip() or type(error).__name__).splitlines()
+    said = f"{lines[0]} {lines[-1].strip()}" if len(lines) > 1 and lines[0].endswith(":") else lines[0]
+    return said.rstrip(".")[:300]
 
 
 def _find_address(given: str | None) -> str:
@@ -116,6 +136,8 @@ def _disconnect(folder: str, process: int) -> None:
 def _keep_to_ourselves() -> None:
     """A cluster of our own asks for a token that nobody else knows, and leaves nothing in the user's home or where others look for one."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray would have workers, and with them the training processes, give way to everything else on this machine.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     if not any(name.startswith("RAY_AUTH") for name in os.environ):
         token = Path(_find_own_folder()) / "token"
         token.touch(0o600)

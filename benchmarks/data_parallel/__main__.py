@@ -2,6 +2,7 @@
 
     python -m benchmarks.data_parallel --only speed     needs as many idle cores as ranks
     python -m benchmarks.data_parallel --only faults    needs no idle machine, and some minutes
+    python -m benchmarks.data_parallel --only memory    what a rank's memory takes, by what is shared out
     python -m benchmarks.data_parallel --only fresh --keep FILE      other tasks, seeds, faults, three ranks; can be stopped
 
 Speed: see `speed`; one process and N ranks in turn. Faults: see `faults`. A fault counts as named where its cause comes first, and one that
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import provenance
-from benchmarks.data_parallel import speed
+from benchmarks.data_parallel import memory, speed
 from benchmarks.data_parallel.faults import FAULTS, FRESH_TASKS, TASKS
 
 COMMAND = "python -m benchmarks.data_parallel"
@@ -95,7 +96,7 @@ def examine(name: str, folder: Path, seeds: int, world: int, tasks: tuple[str, .
 def main() -> None:
     """Measure what was asked for."""
     parser = provenance.parser(__doc__)
-    parser.add_argument("--only", choices=("speed", "faults", "fresh"))
+    parser.add_argument("--only", choices=("speed", "memory", "faults", "fresh"))
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--task", action="append", help="whose speed is measured; repeatable")
     parser.add_argument("--pairs", type=int, default=5)
@@ -108,6 +109,8 @@ def main() -> None:
     for task in (asked.task or SPEED_TASKS) if asked.only in (None, "speed") else ():
         for found in speed.compare(task, asked.ranks, pairs, rows, f"{COMMAND} --only speed --task {task}{changed}", asked.changes):
             save([found], asked.quick)
+    if asked.only in (None, "memory"):
+        save(memory.compare(f"{COMMAND} --only memory"), asked.quick)
     if asked.only in (None, "faults"):
         save(measure_faults(1 if asked.quick else 2, 1 if asked.quick else 6), asked.quick)
     if asked.only == "fresh":

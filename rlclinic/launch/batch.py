@@ -24,7 +24,7 @@ from rlclinic.config import Config
 from rlclinic.errors import RunError
 from rlclinic.launch import local, places
 from rlclinic.launch.plan import plan
-from rlclinic.runs import disk, status_file, studies
+from rlclinic.runs import disk, lease, status_file, studies
 from rlclinic.runs.object_store import artifacts
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
@@ -37,6 +37,8 @@ KILLED: Final = (
     *("the disk is full", "your quota is used up", "No space left on device", "Disk quota exceeded"),
 )
 """How the reason of a failure begins, or what is in it, where the machine did it and not the config."""
+LOST: Final = ("killed by a cut", "killed by the loss of its Ray worker", lease.CUT_OFF)
+"""How it begins where nothing of the run is to blame, not even what it takes of a machine: the way to it was lost."""
 SMALL_COHORT, LARGE_COHORT = 4, 8
 """Members of a cohort, at least and at most, where runs end at their threshold: smaller ones end sooner."""
 _PRUNED: Final = "pruned.json"
@@ -103,6 +105,12 @@ def is_open(run: Run) -> bool:
     """Whether a run still has something to train: it has not finished, nor failed by its own fault."""
     status = run.status
     return status.state != "finished" and (status.state != "failed" or any(word in (status.reason or "") for word in KILLED))
+
+
+def is_lost(run: Run) -> bool:
+    """Whether a run ended only because its node, or the way to it, was lost."""
+    status = run.status
+    return status.state in ("failed", "stopped") and (status.reason or "").startswith(LOST)
 
 
 def check_ended(runs: Sequence[Run], what: str, *go_on: str) -> None:

@@ -90,6 +90,12 @@ def read(text: str) -> RayPlace | None:
     return RayPlace(None if not host else "auto" if host == "auto" else name, gpus)
 
 
+def is_elsewhere() -> bool:
+    """Whether cohorts train on the nodes of a cluster that this process does not start, and take no cores of this machine."""
+    place = current()
+    return place is not None and (place.address is not None or bool(os.environ.get("RAY_ADDRESS")))
+
+
 def count_cores(here: int | None = None) -> int:
     """Cores that cohorts may use: `here` on this machine (None: all that this process may use), else those of the cluster."""
     if (launcher := _launcher.get()) is not None:

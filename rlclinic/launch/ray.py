@@ -23,6 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -192,17 +193,22 @@ class RemoteProcess:
 
     def __init__(self, order: Order, options: Mapping[str, Any]) -> None:
         self._ray, self._options = connect(), options
-        self._actor = _take_idle(options) or self._ray.remote(**options)(Keeper).remote()
         self.returncode: int | None = None
         self.reason: str | None = None
         """What is to be said of its end, where its exit code does not say it."""
         self.out_of_memory = False
-        self._greeting: Any = self._actor.greet.remote(order)
+        self._actor: Any = None
+        self._greeting: Any = None
         self._ended: Any = None
         self._beat: Any = None
         self._answered = self._sent = 0.0
         self._signals: list[int] = []
         self._lost: str | None = None
+        try:
+            self._actor = _take_idle(options) or self._ray.remote(**options)(Keeper).remote()
+            self._greeting = self._actor.greet.remote(order)
+        except ray_cluster.errors_of(self._ray) as error:
+            self._lost = _describe_loss(error)
 
     def poll(self) -> int | None:
         """Its exit code, once it has ended for sure. Never blocks."""
@@ -211,8 +217,8 @@ class RemoteProcess:
         if self._lost is None:
             try:
                 self._listen()
-            except self._ray.exceptions.RayError as error:
-                self._lost = f"killed by the loss of its Ray worker: {ray_cluster.shorten(error)}"
+            except ray_cluster.errors_of(self._ray) as error:
+                self._lost = _describe_loss(error)
         if self._lost is not None and lease.now() > self._sent + (lease.SECONDS if self._sent else 0.0):
             # Whatever it still does, it does not write any more.
             self._close(-signal.SIGKILL, self._lost)
@@ -264,8 +270,12 @@ class RemoteProcess:
 
     def _close(self, returncode: int, reason: str | None = None) -> None:
         self.returncode, self.reason, self._greeting = returncode, reason, None
-        # Its place is free for others.
-        self._ray.kill(self._actor)
+        with suppress(*ray_cluster.errors_of(self._ray), ValueError):  # the cluster is gone, or another one by now
+            self._ray.kill(self._actor)  # its place is free for others
+
+
+def _describe_loss(error: Exception) -> str:
+    return f"killed by the loss of its Ray worker: {ray_cluster.shorten(error)}"
 
 
 _idle: dict[str, list[Any]] = {}
@@ -350,11 +360,13 @@ def start(
     device: str = "cpu",
 ) -> RayLaunch:
     """Train run folders on a cluster, an actor for each cohort; at most `parallel` at a time (default: as many as it has room for)."""
-    connect(place)
     gpus = place.gpus if device != "cpu" else 0.0
-    _check_room(threads, gpus)
-    options: dict[str, Any] = {"num_cpus": threads, "num_gpus": gpus, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 3}
-    room = count_gpus(place) if gpus else max(1, count_cores(place) // threads)
+    with ray_cluster.reached(connect(place)):
+        # With the ranks or workers that it starts: a node must have room for all of them.
+        cpus = max([threads, *(Run(Path(runs[0])).config.cores for runs in cohorts if runs)])
+        _check_room(cpus, gpus)
+        room = count_gpus(place) if gpus else max(1, count_cores(place) // cpus)
+    options: dict[str, Any] = {"num_cpus": cpus, "num_gpus": gpus, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 3}
     options["scheduling_strategy"] = "SPREAD"
     launch = RayLaunch(local.queue_cohorts(cohorts), parallel or room, resume, threads, module, options=options)
     launch.poll()
@@ -363,19 +375,23 @@ def start(
 
 def count_cores(place: RayPlace) -> int:
     """CPUs of all nodes."""
-    return max(1, int(connect(place).cluster_resources().get("CPU", 0)))
+    module = connect(place)
+    with ray_cluster.reached(module):
+        return max(1, int(module.cluster_resources().get("CPU", 0)))
 
 
 def count_gpus(place: RayPlace) -> int:
     """Cohorts that the GPUs of all nodes take at a time."""
-    nodes = [node["Resources"].get("GPU", 0.0) for node in connect(place).nodes() if node["Alive"]]
+    module = connect(place)
+    with ray_cluster.reached(module):
+        nodes = [node["Resources"].get("GPU", 0.0) for node in module.nodes() if node["Alive"]]
     return sum(int(gpus / place.gpus + 1e-9) for gpus in nodes)
 
 
-def _check_room(threads: int, gpus: float) -> None:
+def _check_room(cpus: int, gpus: float) -> None:
     """UsageError where no node could ever take a cohort, ClusterAway where there is none now: Ray would wait without a word."""
     nodes = [node["Resources"] for node in connect().nodes() if node["Alive"]]
-    if any(node.get("CPU", 0) >= threads and node.get("GPU", 0) >= gpus for node in nodes):
+    if any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
         return
     if not any(node.get("CPU", 0) for node in nodes):
         # Nobody's settings are wrong: a job of the queue is tried again, and finds the node that is starting.
@@ -385,8 +401,9 @@ def _check_room(threads: int, gpus: float) -> None:
         )
     there = ", ".join(f"{node.get('CPU', 0):g} CPUs and {node.get('GPU', 0):g} GPUs" for node in nodes) or "none"
     raise UsageError(
-        f"a cohort takes {threads} CPUs and {gpus:g} GPUs, and no node of the cluster has that many ({there}).\n"
-        "  It would wait forever.\n  Take fewer threads, device cpu, or a smaller share of a GPU: --on 'ray?gpus=0.25'"
+        f"a cohort takes {cpus} CPUs and {gpus:g} GPUs, and no node of the cluster has that many ({there}).\n"
+        "  It would wait forever.\n"
+        "  Take fewer threads, ranks or env.workers, device cpu, or a smaller share of a GPU: --on 'ray?gpus=0.25'"
     )
 
 

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from rlclinic.errors import UsageError
-from rlclinic.runs import disk
+from rlclinic.runs import disk, lease
 
 NAME: Final = "control.json"
+ASKED: Final = "asked to stop"
+"""The reason of a run that was asked to stop, by itself or with all others of its process."""
 _LOCK: Final = "control.lock"
 _FLAGS: Final = ("stop", "checkpoint")
 
@@ -45,6 +47,15 @@ def take(folder: Path) -> dict[str, Any] | None:
         pending = disk.read_json(folder / NAME)
         (folder / NAME).unlink(missing_ok=True)
     return pending
+
+
+def drop_old(folder: Path) -> None:
+    """Remove a request to a process that is gone: it must not stop the next one.
+
+    Not of a job that is done by workers: a request is to whoever does it, also where that one is lost and another goes on.
+    """
+    if not lease.is_kept():
+        take(folder)
 
 
 def pending(folder: Path) -> dict[str, Any] | None:

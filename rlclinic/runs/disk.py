@@ -137,11 +137,15 @@ def point(link: Path, target: str) -> None:
 
 
 def reserve(root: Path, letter: str) -> str:
-    """A new id with a folder of its own: a letter for its kind and three letters or digits, more once those get crowded."""
+    """A new id with a folder of its own: a letter for its kind and three letters or digits, more once those get crowded.
+
+    Where machines that share no disk make ids for one store (`ops.jobs.remote`), nobody sees what the others have taken: then eight.
+    """
+    shortest = 8 if all(os.environ.get(variable) for variable in ("RLCLINIC_DB", "RLCLINIC_ARTIFACTS")) else 3
     with guarded(root):
         root.mkdir(parents=True, exist_ok=True)
         for attempt in range(1_000):
-            id = letter + "".join(secrets.choice(_ALPHABET) for _ in range(3 + attempt // 8))
+            id = letter + "".join(secrets.choice(_ALPHABET) for _ in range(shortest + attempt // 8))
             try:
                 (root / id).mkdir()
             except FileExistsError:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rlclinic import metrics
 from rlclinic.errors import RlclinicError
-from rlclinic.runs import record
+from rlclinic.runs import control, lease, record
 from rlclinic.runs.coerce import one_line, real, whole
 from rlclinic.runs.goal import Goal, make_goal
 from rlclinic.runs.metrics_file import table
@@ -32,14 +32,14 @@ STATES: Final = ("finished", "running", "stopped", "failed", "unknown")
 LOG_TAIL_LINES: Final = 200
 _STATES: Final = {"queued": "running", "crashed": "failed"}
 _RESUMED: Final = re.compile(r"^.{0,40}\b(?:resume|extend|fork) from env step (\d+)", re.MULTILINE)
-_SECTIONS: Final = ("spec", "env", "algo", "net", "data", "bonus", "curriculum", "run")
+_SECTIONS: Final = ("spec", "env", "algo", "net", "data", "bonus", "cost", "curriculum", "run")  # as in config, which is slow to import
 
 
 def _nothing() -> Column:
     return np.empty(0)
 
 
-BY_USER: Final = ("interrupted", "asked to stop")
+BY_USER: Final = ("interrupted", control.ASKED, lease.WITH_ITS_PROCESS)
 """Why a run stopped that its user knows."""
 
 
@@ -175,12 +175,15 @@ def of_run(run: Run) -> History:
     )
 
 
-def _spaces(about: Mapping[str, Any]) -> dict[str, float]:
-    """What training has recorded of the spaces: bounds of continuous actions, how many numbers are observed and how many are yes or no."""
+def _spaces(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What training has recorded of the environment: bounds of continuous actions, how many numbers are observed and how many are yes or
+    no, which terms of the reward are potentials."""
     engine = _section(about, "engine")
     action = _section(engine, "action")
     low, high, flags = real(action.get("low")), real(action.get("high")), real(engine.get("obs_flags"))
-    bounds = {} if low is None or high is None else {"about.action_low": low, "about.action_high": high}
+    bounds: dict[str, Any] = {} if low is None or high is None else {"about.action_low": low, "about.action_high": high}
+    if (discount := real(engine.get("potential_gamma"))) is not None:
+        bounds |= {"about.potential_gamma": discount, "about.potentials": [str(name) for name in _list(engine.get("potentials"))]}
     shape = engine.get("obs_shape")
     size = real(shape[0]) if isinstance(shape, list) and len(shape) == 1 else None
     return bounds | {f"about.obs_{name}": value for name, value in (("flags", flags), ("size", size)) if value is not None}

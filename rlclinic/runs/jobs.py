@@ -2,6 +2,7 @@
 
 @jobs/<jid>/job.json     what was asked, by whom, which process does it, how it ended; replaced atomically
 @jobs/<jid>/job.log      what the process printed
+@jobs/<jid>/outcome.json its last line of the ledger, where a machine wrote it that does not have the ledger
 @jobs/jobs.sqlite        the queue: what waits, which attempt of what is under way, and until when it is believed; and the audit:
                          every start, stop, adjustment and adoption, by whom and when
 @jobs/store.json         the store's name in a database that several stores share
@@ -22,6 +23,7 @@ from rlclinic.runs.store import Store
 
 JOBS: Final = "@jobs"
 JOB, LOG, BUDGET, LEDGER, AUDIT = "job.json", "job.log", "budget.json", "ledger.jsonl", "audit.jsonl"
+OUTCOME: Final = "outcome.json"
 _LOCK: Final = ".lock"
 
 

@@ -4,7 +4,7 @@
     labels/answer.json      {"id": "3-17-0-0", "action": [0.5]}
 
 An answer counts for the question of its id alone, so that one that comes late is for nobody. The process may be killed and resumed
-meanwhile: the same question is asked again, and nothing that was answered before is.
+meanwhile: the same question is asked again, and nothing that was answered before is; an answer that it got while nobody waited counts.
 """
 
 import time
@@ -31,7 +31,9 @@ def wait(run: Path, place: Sequence[int], observation: Any, stops: Callable[[], 
     where = dict(zip(("round", "step", "env"), place, strict=False))
     question = {"id": number, "observation": observation, **where, "asked": time.time(), **about}
     (run / FOLDER).mkdir(exist_ok=True)
-    (run / FOLDER / ANSWER).unlink(missing_ok=True)
+    before = disk.read_json(run / FOLDER / QUESTION)
+    if before is None or (before.get("id"), before.get("observation")) != (number, observation):
+        (run / FOLDER / ANSWER).unlink(missing_ok=True)  # it is for another question
     disk.write_json(run / FOLDER / QUESTION, question)
     while True:
         said = disk.read_json(run / FOLDER / ANSWER)

@@ -22,7 +22,7 @@ def queue(run: Path) -> None:
     try:
         before = status_file.raw(run)
         if before.state != "queued":
-            control.take(run)
+            control.drop_old(run)
             status_file.write(run, replace(before, state="queued", reason=None, heartbeat=time.time()))
     finally:
         lock.release()

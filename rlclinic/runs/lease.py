@@ -20,6 +20,10 @@ SECONDS: Final = float(os.environ.get("RLCLINIC_LEASE_SECONDS") or 30.0)
 """How long a process is believed after its last word."""
 SAFETY: Final = 0.1
 """Share of a lease that nobody writes in any more: a write that began before the deadline has that long to end."""
+CUT_OFF: Final = "stopped before its end: whoever renews its lease was not heard of"
+"""The reason of a run that had to stop, and was not asked to."""
+WITH_ITS_PROCESS: Final = "asked to stop with its process"
+"""The reason of a run whose process was asked to leave: another attempt of its job goes on with it."""
 _DEADLINE: Final = struct.Struct("<d")
 
 
@@ -65,6 +69,17 @@ def left(path: Path | str) -> float:
     except (OSError, struct.error):
         return -1.0
     return float(deadline) - now()
+
+
+def is_kept() -> bool:
+    """Whether this process belongs to a job of a worker, which has a deadline."""
+    return VARIABLE in os.environ
+
+
+def runs_out() -> bool:
+    """Whether two thirds of this process's lease have gone by: whoever renews it is cut off, or gone."""
+    path = os.environ.get(VARIABLE)
+    return path is not None and left(path) < SECONDS / 3
 
 
 def check() -> None:

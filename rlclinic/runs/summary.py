@@ -190,17 +190,19 @@ def _note(seeds: list[SeedSummary], outcomes: Sequence[Outcome], source: str, ve
     broken = [seed for seed in seeds if seed.state in BROKEN]
     stopped = [seed for seed in seeds if seed.state == "stopped"]
     lost = [seed for seed in seeds if seed.lost]
-    if len(seeds) == 1:
+    alone = len(seeds) == 1
+    if alone:
         notes.append("n = 1: no interval")
     if broken:
-        notes.append(f"{len(broken)} of {len(seeds)} seeds failed")
+        notes.append("it failed" if alone else f"{len(broken)} of {len(seeds)} seeds failed")
     if stopped:
-        notes.append(f"{len(stopped)} of {len(seeds)} seeds were stopped early")
+        notes.append("it was stopped early" if alone else f"{len(stopped)} of {len(seeds)} seeds were stopped early")
     if lost and verdict != "RUNNING":
-        notes.append(f"{len(lost)} of {len(seeds)} seeds reached the threshold and fell below it again: use @best")
+        who = "it" if alone else f"{len(lost)} of {len(seeds)} seeds"
+        notes.append(f"{who} reached the threshold and fell below it again: use @best")
     gamed = [came for came in outcomes if came.reached_at is None and came.threshold is not None and (came.returns >= came.threshold).any()]
     if source == "evaluation" and gamed and any(came.last_success is not None for came in gamed):
-        notes.append(f"{len(gamed)} of {len(seeds)} seeds reached the return without the success")
+        notes.append(f"{'it' if alone else f'{len(gamed)} of {len(seeds)} seeds'} reached the return without the success")
     if any(came.required_success is not None and came.counts and len(came.returns) and came.last_success is None for came in outcomes):
         notes.append("success is required, but no evaluation reported any")
     if source == "training" and any(came.threshold is not None for came in outcomes) and verdict != "RUNNING":

@@ -201,8 +201,7 @@ class RunWriter:
     def _take_over(self, *, resumed: bool) -> status_file.Status:
         before = status_file.raw(self.path)
         if before.state != "queued":
-            # A request to a process that is gone must not stop the next one.
-            control.take(self.path)
+            control.drop_old(self.path)
         return replace(
             before,
             pid=os.getpid(),

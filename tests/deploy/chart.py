@@ -145,10 +145,16 @@ def call(words: list[str], piped: list[Any], dot: Any, include: Callable[[str, A
         "join": lambda separator, items: separator.join(map(str, items)),
         "not": lambda value: not value,
         "required": require,
+        "fail": fail,
     }
     if name not in functions:
         raise ChartError(f"no function {name}")
     return functions[name](*arguments)
+
+
+def fail(message: str) -> Any:
+    """Values that do not go together."""
+    raise ChartError(message)
 
 
 def require(message: str, value: Any) -> Any:

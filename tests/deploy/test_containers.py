@@ -1,5 +1,7 @@
 """deploy/: what the image, the compose file and the chart promise, without a registry, a daemon or a cluster."""
 
+import copy
+import json
 import os
 import re
 import shlex
@@ -7,6 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import typer.main
 import yaml
@@ -74,6 +77,12 @@ def check_command(words: list[str]) -> None:
     assert len(words) == len(options) + values + arguments, f"{command.name} {words}"
 
 
+def find_faults(schema: str, thing: dict[str, Any]) -> list[str]:
+    """What a schema of others says against something of ours."""
+    asked = json.loads((ROOT / "tests" / "deploy" / "schemas" / f"{schema}.json").read_text())
+    return [error.message for error in jsonschema.Draft202012Validator(asked).iter_errors(thing)]
+
+
 def read_variables() -> set[str]:
     """Variables that the package reads."""
     texts = "\n".join(path.read_text() for path in (ROOT / "rlclinic").rglob("*.py"))
@@ -129,6 +138,13 @@ def test_the_image_is_made_of_what_is_let_in_and_that_is_there() -> None:
 # ── compose ──
 
 
+def test_the_compose_file_has_only_names_that_compose_knows() -> None:
+    assert find_faults("compose", COMPOSE) == []
+    wrong = copy.deepcopy(COMPOSE)
+    wrong["services"]["worker"]["heathcheck"] = {}
+    assert find_faults("compose", wrong) != []
+
+
 def test_no_image_has_a_version_that_moves() -> None:
     named = [service["image"] for service in COMPOSE["services"].values()]
     named += [one["image"] for values in CHOICES for one in containers(values)]
@@ -160,6 +176,18 @@ def test_the_database_is_reached_from_inside_alone_and_no_secret_is_in_the_file(
     text = (DEPLOY / "compose.yaml").read_text()
     assert re.findall(r"PASSWORD: (.*)", text) == ["${RLCLINIC_DB_PASSWORD:?set it in .env}"] * 2
     assert not re.search(r"//\w+:[^@/]+@", text)
+
+
+@pytest.mark.parametrize("name", ["server", "worker"])
+def test_who_puts_runs_into_an_object_store_reaches_it_with_credentials_that_git_does_not_know(name: str) -> None:
+    """A worker on the network of the database alone has no way out: everything that it put there would be lost in silence."""
+    service = COMPOSE["services"][name]
+    assert "RLCLINIC_ARTIFACTS" in service["environment"]
+    assert [network for network in service["networks"] if not (COMPOSE["networks"][network] or {}).get("internal")] != []
+    (given,) = service["env_file"]
+    assert given["required"] is False
+    assert f"/deploy/{given['path']}" in (ROOT / ".gitignore").read_text().splitlines()
+    assert f"deploy/{given['path']}" in (ROOT / "docs" / "deploy.md").read_text()
 
 
 def test_redis_is_reached_from_inside_alone_keeps_nothing_and_nobody_waits_for_it() -> None:
@@ -274,6 +302,25 @@ def test_secrets_are_named_and_made_only_where_none_are_named() -> None:
     assert "t" * 32 not in str(workloads)
 
 
+def test_workers_with_disks_of_their_own_share_the_object_store_and_somebody_plans_beside_the_server() -> None:
+    values = {**SECRETS, "worker": {"ownDisk": True}, "artifacts": {"url": "s3://bucket/runs"}, "runs": {"accessMode": "ReadWriteOnce"}}
+    server = find("Deployment", values, "-server")["spec"]["template"]["spec"]
+    worker = find("Deployment", values, "-worker")["spec"]["template"]["spec"]
+    runs = {pod["containers"][0]["name"]: next(volume for volume in pod["volumes"] if volume["name"] == "runs") for pod in (server, worker)}
+    assert "persistentVolumeClaim" in runs["server"]
+    assert runs["worker"]["emptyDir"] == {"sizeLimit": "20Gi"}
+    (planner,) = [one for one in server["containers"] if one["name"] == "planner"]
+    check_command(planner["args"])
+    assert planner["args"][:3] == ["worker", "--jobs", "0"]
+    (migrate,) = [one for one in server["initContainers"] if one["name"] == "migrate"]
+    # It is the first in the server's folder, and says that jobs are started there: a worker that came before would keep it for itself.
+    for one in (migrate, *server["containers"], *worker["containers"]):
+        assert {"RLCLINIC_DB", "RLCLINIC_ARTIFACTS"} <= {variable["name"] for variable in one["env"]}
+        assert one["securityContext"]["readOnlyRootFilesystem"] is True
+    with pytest.raises(chart.ChartError, match=r"needs artifacts\.url"):
+        chart.render({**SECRETS, "worker": {"ownDisk": True}})
+
+
 @pytest.mark.parametrize("missing", [{}, {"database": {"url": "postgresql://x"}}, {"token": {"value": "t" * 32}}])
 def test_a_chart_without_a_database_or_a_token_is_refused(missing: dict[str, Any]) -> None:
     with pytest.raises(chart.ChartError, match="existingSecret"):
@@ -317,6 +364,38 @@ def test_a_ray_cluster_is_made_only_where_it_is_chosen_and_its_containers_are_co
     assert group["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 1
     assert group["template"]["spec"]["nodeSelector"] == {"gpu": "yes"}
     assert made["spec"]["rayVersion"] == pins()["ray"]
+
+
+def test_a_ray_cluster_has_only_names_that_kuberay_knows() -> None:
+    spec = find("RayCluster", WITH_RAY)["spec"]
+    assert find_faults("raycluster", spec) == []
+    wrong = copy.deepcopy(spec)
+    wrong["workerGroupSpecs"][0]["rayStartParam"] = {}
+    assert find_faults("raycluster", wrong) != []
+
+
+def test_the_nodes_of_a_ray_cluster_are_asked_on_ports_that_they_have() -> None:
+    """KubeRay would ask the agent of Ray's dashboard, which the extra `ray` does not bring: no node would ever be ready."""
+    spec = find("RayCluster", WITH_RAY)["spec"]
+    parts = (spec["headGroupSpec"], *spec["workerGroupSpecs"])
+    for part in parts:
+        (one,) = part["template"]["spec"]["containers"]
+        ports = {port["name"]: port["containerPort"] for port in one["ports"]}
+        for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+            assert one[kind]["tcpSocket"]["port"] in ports, "what KubeRay finds it leaves as it is"
+        params = part["rayStartParams"]
+        # What is not said Ray chooses anew each time.
+        named = {
+            "gcs": params.get("port", "6379"),
+            "client": params.get("ray-client-server-port", "10001"),
+            "raylet": params.get("node-manager-port"),
+        }
+        assert ports == {name: int(named[name]) for name in ports}
+
+
+def test_ray_and_disks_of_their_own_are_refused() -> None:
+    with pytest.raises(chart.ChartError, match=r"ray\.enabled and worker\.ownDisk"):
+        chart.render({**WITH_RAY, "worker": {"ownDisk": True}, "artifacts": {"url": "s3://bucket/runs"}})
 
 
 def test_workers_train_on_the_ray_cluster_and_nobody_else_reaches_it() -> None:
@@ -365,6 +444,6 @@ def test_the_page_names_values_variables_and_files_that_exist() -> None:
     compose = (DEPLOY / "compose.yaml").read_text()
     for name in re.findall(r"^\| `(RLCLINIC_\w+)`", page, flags=re.MULTILINE):
         assert f"${{{name}" in compose, name
-    named = set(re.findall(r"deploy/[\w./]*\w", page)) - {"deploy/token"}
+    named = set(re.findall(r"(?:tests/)?deploy/[\w./]*\w", page)) - {"deploy/token", "deploy/artifacts.env"}
     assert {"deploy/Dockerfile", "deploy/compose.yaml", "deploy/chart"} <= named
     assert [path for path in named if not (ROOT / path).exists()] == []

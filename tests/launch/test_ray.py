@@ -235,6 +235,11 @@ def test_what_no_node_has_room_for_is_refused(cluster: Cluster, runs: list[Run])
         ray.start(RayPlace(), [[run.path for run in runs]], threads=3)
     with pytest.raises(UsageError, match="1 GPUs"):
         ray.start(RayPlace(), [[run.path for run in runs]], device="cuda")
+    # Ranks and workers of environments are processes, too.
+    ranks = Config.model_validate({"env": {"id": "CartPole-v1", "n_envs": 8}, "algo": {"name": "ppo"}, "run": {"data_parallel": 4}})
+    (wide,) = Store(runs[0].path.parent).create_group([ranks]).runs
+    with pytest.raises(UsageError, match="a cohort takes 4 CPUs"):
+        ray.start(RayPlace(), [[runs[0].path], [wide.path]])
     assert [run.status.state for run in runs] == ["queued", "queued"]
 
 
@@ -242,6 +247,31 @@ def test_a_cluster_whose_nodes_are_gone_is_no_fault_of_the_settings(cluster: Clu
     cluster.machines = [{"Alive": True, "Resources": {}}, {"Alive": False, "Resources": {"CPU": 8.0}}]
     with pytest.raises(ray_cluster.ClusterAway, match="no node of the Ray cluster that takes work is alive"):
         ray.start(RayPlace(), [[runs[0].path]], module=MODULE)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("the raylet died"), ConnectionError("the Ray client is disconnected")])
+def test_a_cluster_that_is_lost_between_two_words_fails_nothing_for_good(
+    error: Exception, cluster: Cluster, runs: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of Ray's own errors and of its Client's none may come through: the launcher watches other cohorts, too."""
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    launch = begin("wait", runs, monkeypatch)
+    until(lambda: trains(runs[1]), launch)
+    monkeypatch.setattr(cluster, "wait", fail)
+    monkeypatch.setattr(cluster, "kill", fail)
+    while launch.poll():
+        time.sleep(0.02)
+    assert [run.status.state for run in runs] == ["stopped", "stopped"], "they have stopped by themselves, within their lease"
+    monkeypatch.setattr(cluster, "remote", fail)
+    launch = begin("wait", runs, monkeypatch)
+    assert not launch.poll()
+    assert all(batch.is_lost(run) for run in runs), runs[0].status.reason
+    monkeypatch.setattr(cluster, "nodes", fail)
+    with pytest.raises(ray_cluster.ClusterAway, match="was lost"):
+        begin("wait", runs, monkeypatch)
 
 
 def test_shares_of_gpus_are_places_for_cohorts(cluster: Cluster) -> None:
@@ -285,11 +315,36 @@ if importlib.util.find_spec("ray") is None and not os.environ.get("RLCLINIC_CI")
     pytest.skip("Ray is not installed: what it does is NOT tested (pip install 'rlclinic[ray]')", allow_module_level=True)
 
 
+@pytest.mark.parametrize(
+    "error", [Exception("The current node timed out during startup."), TimeoutError("no answer"), RuntimeError("gone")]
+)
+def test_whatever_ray_says_when_it_cannot_connect_the_cluster_is_away_and_nobody_has_failed(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that is told so is tried again; a plain Exception ended one for good."""
+
+    def fail(**_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(ray_cluster.load(), "init", fail)
+    monkeypatch.setattr(ray_cluster, "_find_address", lambda given: "127.0.0.1:6379")
+    with pytest.raises(ray_cluster.ClusterAway, match=str(error).rstrip(".")):
+        ray_cluster.connect("auto", 2)
+
+
+def test_what_the_other_side_of_a_ray_client_says_is_told() -> None:
+    error = ConnectionAbortedError(
+        "Initialization failure from server:\nTraceback (most recent call last):\n  File ...\nRuntimeError: no port.\n"
+    )
+    assert ray_cluster.shorten(error) == "Initialization failure from server: RuntimeError: no port"
+    assert ray_cluster.shorten(TimeoutError()) == "TimeoutError"
+
+
 @pytest.fixture(scope="module")
 def real() -> Iterator[None]:
     """A cluster of this machine, for all tests that need one: it takes seconds to start."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in (places.VARIABLE, "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_USAGE_STATS_ENABLED"):
+        for name in (places.VARIABLE, "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_USAGE_STATS_ENABLED", "RAY_worker_niceness"):
             patch.setenv(name, "")  # so that it is taken back, whatever it becomes
             del os.environ[name]
         handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
@@ -351,6 +406,7 @@ def test_a_killed_ray_worker_leaves_runs_that_are_taken_up_again(real: None, run
     launch = begin("wait", runs, monkeypatch)
     until(lambda: trains(runs[1]), launch)
     trainer = pid_of(runs[0])
+    assert os.getpriority(os.PRIO_PROCESS, trainer) == os.getpriority(os.PRIO_PROCESS, 0), "it would starve on a busy machine"
     keeper = int(Path(f"/proc/{trainer}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(keeper, signal.SIGKILL)
     assert launch.wait(PATIENCE)
@@ -391,6 +447,35 @@ def test_actors_on_a_cluster_play_what_actors_of_this_machine_play(real: None, t
     far = Store(tmp_path / "far").create_group([configs["ray"]]).runs
     assert batch.train_runs(far, processes=1, restarts=0), far[0].status.reason
     np.testing.assert_array_equal(far[0].metrics["train/loss/value"], here.metrics["train/loss/value"])
+
+
+def test_a_cluster_that_is_lost_between_two_words_kills_its_actors_and_not_their_learner(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray")
+    from rlclinic.training.actors import on_ray
+    from rlclinic.training.actors.actor import ActorDied, ActorPlan
+
+    def lose(*_: object, **__: object) -> Any:
+        raise ConnectionError("the client was disconnected")
+
+    class Lost:
+        where = SimpleNamespace(remote=lambda: "asked")
+        collect = SimpleNamespace(remote=lose)
+
+    made = SimpleNamespace(remote=lambda plan: Lost())
+    gone = SimpleNamespace(
+        remote=lambda **_: lambda _: made, exceptions=ray.exceptions, kill=lose, wait=lose, get=lose, is_initialized=lambda: True
+    )
+    monkeypatch.setattr(on_ray, "_connect", lambda: gone)
+    monkeypatch.setattr(ray_cluster, "load", lambda: gone)
+    config = Config.model_validate({"env": {"id": "CartPole-v1"}, "algo": {"name": "impala"}})
+    first, second = (on_ray.RayActor(ActorPlan(config, (0,), number, 0, ())) for number in range(2))
+    assert on_ray.ready([first, second]) == [0, 1]
+    first.ask(None)  # type: ignore[arg-type]
+    assert on_ray.ready([first, second]) == [0, 1]
+    for actor in (first, second):
+        with pytest.raises(ActorDied, match="disconnected"):
+            actor.hear()
+        actor.close()
 
 
 def test_actors_on_ray_without_a_cluster_are_refused_before_anything_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

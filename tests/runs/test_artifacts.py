@@ -72,7 +72,7 @@ def files_of(run: Run) -> dict[str, bytes]:
     return {
         str(path.relative_to(run.path)): path.read_bytes()
         for path in run.path.rglob("*")
-        if path.is_file() and not path.name.startswith(".") and "@" not in str(path.relative_to(run.path))
+        if path.is_file() and path.name != "lock" and not path.name.startswith(".") and "@" not in str(path.relative_to(run.path))
     }
 
 
@@ -211,6 +211,114 @@ def test_a_local_run_that_was_never_put_there_is_not_replaced(url: str, group: G
     (other.root / group.runs[0].id / artifacts.MARK).unlink()
     with pytest.raises(Taken, match="not replaced"):
         artifacts.pull(other, [group.runs[0].id])
+
+
+# ── copies on several machines ──
+
+
+def test_who_takes_a_run_has_all_of_it_and_nothing_more_is_taken_of_the_one_before(url: str, group: Group, tmp_path: Path) -> None:
+    run = group.runs[0]
+    push(group)
+    there = Store(tmp_path / "there")
+    artifacts.take(there, "runs", run.id)
+    assert files_of(there.run(run.id)) == files_of(run) != {}
+    (run.path / "report.md").write_text("by the one before")
+    with pytest.raises(Taken, match="another machine has gone on"):
+        artifacts.push([run])
+    (there.run(run.id).path / "report.md").write_text("by the one who took it")
+    assert artifacts.push([there.run(run.id)]) == [run.id]
+    # Whoever had it follows, and goes on with it once it is taken back.
+    home = Store(run.path.parent)
+    assert artifacts.follow(home, "runs", run.id, whole=False)
+    assert (run.path / "report.md").read_text() == "by the one who took it"
+    assert artifacts.is_followed(home, "runs", run.id)
+    assert artifacts.push([run]) == []
+    artifacts.take(home, "runs", run.id)
+    artifacts.take(home, "runs", run.id)
+    assert files_of(there.run(run.id)) == files_of(run)
+    assert not artifacts.follow(home, "runs", run.id, whole=True)
+
+
+def test_a_put_that_comes_late_is_refused_and_one_that_came_just_before_is_not_lost(
+    url: str, group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = group.runs[0]
+    push(group)
+    stores = {name: Store(tmp_path / name) for name in ("first", "second")}
+    artifacts.take(stores["first"], "runs", run.id)
+    first = stores["first"].run(run.id)
+    paused: list[str] = []
+
+    def pause() -> None:
+        """The first one's lease was good at this moment, and then it sleeps for an hour."""
+        if not paused:
+            paused.append("first")
+            artifacts.take(stores["second"], "runs", run.id)
+
+    monkeypatch.setattr(lease, "check", pause)
+    (first.path / "report.md").write_text("late")
+    with pytest.raises(Taken):
+        artifacts.push([first])
+    newest = artifacts.open_mirror(url)
+    assert not (Store(newest).run(run.id).path / "report.md").exists()
+
+    # The other way round: the first one's put comes between what the second has read and the number that it takes.
+    paused[:] = []
+    third = Store(tmp_path / "third")
+
+    def put_between() -> None:
+        if not paused:
+            paused.append("second")
+            (stores["second"].run(run.id).path / "report.md").write_text("in time")
+            artifacts.push([stores["second"].run(run.id)])
+
+    monkeypatch.setattr(lease, "check", put_between)
+    artifacts.take(third, "runs", run.id)
+    assert (third.run(run.id).path / "report.md").read_text() == "in time"
+
+
+def test_an_upload_that_is_killed_anywhere_loses_nothing(
+    folder: Path, group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import obstore
+
+    run = group.runs[0]
+    artifacts.push([run])
+    put, left = obstore.put, [0]
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*given: Any, **more: Any) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Killed
+        return put(*given, **more)
+
+    monkeypatch.setattr(obstore, "put", killed)
+    ends = set()
+    for moment in range(6):
+        left[0] = 100
+        artifacts.take(Store(run.path.parent), "runs", run.id)
+        (run.path / "curve.bin").write_bytes(os.urandom(100_000))
+        (run.path / "other.bin").write_bytes(os.urandom(100_000))
+        before, left[0] = files_of(run), moment
+        try:
+            artifacts.push([run])
+            ends.add("put")
+        except Killed:
+            ends.add("killed")
+        there = Store(tmp_path / f"there{moment}")
+        left[0] = 100
+        artifacts.take(there, "runs", run.id)  # all of it can be read, as it was or as it is
+        assert files_of(there.run(run.id)).keys() >= {"config.json", "status.json", "metrics.csv"}
+        artifacts.take(Store(run.path.parent), "runs", run.id)
+        for name in ("curve.bin", "other.bin"):
+            (run.path / name).write_bytes(before[name])
+        artifacts.push([run])
+        artifacts.take(there, "runs", run.id)
+        assert files_of(there.run(run.id)) == before
+    assert ends == {"put", "killed"}
 
 
 # ── hostile object stores ──

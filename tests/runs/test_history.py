@@ -144,3 +144,13 @@ def test_a_series_is_sorted_and_without_steps_that_are_no_number() -> None:
 def test_a_series_of_nothing_is_none() -> None:
     assert make_series([], [], "x") is None
     assert make_series([np.nan], [1.0], "x") is None
+
+
+def test_every_section_of_a_config_is_told_apart_by_its_settings() -> None:
+    """A section that is not known stays one mapping, and no rule ever finds a setting of it."""
+    from rlclinic.config.yaml_lines import SECTIONS
+
+    sections = {name for name in Config.model_fields if name not in ("name", "seed")}
+    assert set(SECTIONS) == sections
+    told = history.dotted({name: {"setting": 1} for name in sections})
+    assert set(told) == {f"{name}.setting" for name in sections}

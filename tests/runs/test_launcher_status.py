@@ -5,7 +5,7 @@ import pytest
 
 from rlclinic.config import Config
 from rlclinic.errors import RunBusy
-from rlclinic.runs import control, launcher_status
+from rlclinic.runs import control, launcher_status, lease
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
@@ -28,6 +28,25 @@ def test_a_run_without_a_final_status_gets_one_with_what_was_printed_last(run: R
     assert lines[0].endswith("failed: killed by SIGSEGV")
     assert lines[-1] == "  | line 99"
     assert len(lines) == 1 + launcher_status.LAST_LINES
+
+
+def test_a_request_to_a_process_that_is_gone_is_dropped_unless_another_worker_goes_on_with_its_job(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die() -> None:
+        with RunWriter(run.path, COLUMNS) as out:
+            out.status("running", 512)
+        control.ask(run.path, stop=True)
+
+    die()
+    launcher_status.queue(run.path)
+    assert control.pending(run.path) is None
+    die()
+    monkeypatch.setenv(lease.VARIABLE, str(tmp_path / "deadline"))
+    lease.extend(tmp_path / "deadline", lease.now(), 100.0)
+    launcher_status.queue(run.path)
+    with RunWriter(run.path, COLUMNS) as out:
+        assert out.read_control() == {"stop": True}
 
 
 def test_a_run_that_ended_by_itself_is_left_alone(run: Run) -> None:

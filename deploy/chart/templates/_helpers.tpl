@@ -99,3 +99,16 @@ volumeMounts:
   - {name: tmp, mountPath: /tmp}
   - {name: shm, mountPath: /dev/shm}
 {{- end }}
+
+{{- define "rlclinic.rayProbes" -}}
+startupProbe:
+  tcpSocket: {port: {{ . }}}
+  periodSeconds: 2
+  timeoutSeconds: 3
+  failureThreshold: 90
+livenessProbe:
+  tcpSocket: {port: {{ . }}}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+{{- end }}

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from rlclinic.report.daily_report import LedgerLine
+from rlclinic.report.jobs.daily_report import LedgerLine
 from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import jobs
 from rlclinic.runs.database import audit_lines
@@ -80,7 +80,12 @@ def record_start(store: Store, entry: LedgerLine) -> None:
 
 def record_outcome(store: Store, job: str, outcome: str, verdict: str | None, env_steps: int | None) -> None:
     """Close an entry of the ledger."""
-    jobs.append(store, jobs.LEDGER, {"job": job, "outcome": outcome, "verdict": verdict, "env_steps": env_steps, "ended": time.time()})
+    jobs.append(store, jobs.LEDGER, close_entry(job, outcome, verdict, env_steps))
+
+
+def close_entry(job: str, outcome: str, verdict: str | None, env_steps: int | None) -> dict[str, Any]:
+    """The line that closes an entry of the ledger now."""
+    return {"job": job, "outcome": outcome, "verdict": verdict, "env_steps": env_steps, "ended": time.time()}
 
 
 def get_ledger(runs_dir: Path = Path("runs"), *, limit: int | None = 50) -> Ledger:

@@ -1,4 +1,7 @@
-"""Changing what runs or what is kept, with a line in the audit log: stop, adjust, adopt, import, evaluate."""
+"""Changing what runs or what is kept, with a line in the audit log: stop, adjust, adopt, import, evaluate.
+
+Whose something is counts: agents, and tokens that may act on their own work only, leave everything else alone.
+"""
 
 import subprocess
 import sys
@@ -9,15 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
-from rlclinic.errors import RunError, UsageError
-from rlclinic.ops.jobs import models, owner
+from rlclinic.actions import Action
+from rlclinic.errors import RlclinicError, RunError, UsageError
+from rlclinic.ops.jobs import budget, models, queue
 from rlclinic.ops.jobs.audit import Caller, audit, record_outcome, record_start
 from rlclinic.ops.jobs.models import Job, Planned
 from rlclinic.ops.status import status
-from rlclinic.report.daily_report import LedgerLine
+from rlclinic.report.jobs.daily_report import LedgerLine
 from rlclinic.report.models import EvaluationResult, Requested, Result
-from rlclinic.runs import jobs, lock
+from rlclinic.runs import jobs, lock, trials
 from rlclinic.runs.database import connections, job_queue
+from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 
 # Stopping a run must not wait for what adopting or importing needs.
@@ -44,15 +49,17 @@ class Stopped(Result):
 def stop_training(target: str = "@running", runs_dir: Path = Path("runs"), *, by: Caller = PERSON) -> Stopped:
     """Ask runs, a group, a trial, a search or a job to write checkpoints and stop."""
     store = Store(runs_dir)
-    owner.check(store, by, target)
+    check_owner(store, by, target)
     job = models.of(store, target)
+    goes_on = job is not None and (job.live or (job.state == "crashed" and queue.is_open(store, job)))
     # A training that waits has no runs to ask yet.
-    if job is not None and job.live and (job.kind != "training" or job.state == "queued" or target == job.id):
+    if job is not None and goes_on and (job.kind != "training" or job.state in ("queued", "crashed") or target == job.id):
         if not _stop_waiting(store, job):
             _signal(job)
         stopped = Stopped(target=target, job=job.id, runs=job.runs, skipped={})
     else:
         asked = status.stop(target, runs_dir)
+        _forward(store)
         stopped = Stopped(target=target, job=None, runs=asked.runs, skipped=asked.skipped)
     audit(store, by, "stop", target, job=stopped.job, runs=stopped.runs)
     return stopped
@@ -87,11 +94,22 @@ def _signal(job: Job) -> None:
     os.kill(job.pid, signal.SIGTERM)
 
 
+def _forward(store: Store) -> None:
+    """Send requests to runs that other machines train on disks of their own."""
+    from rlclinic.ops.jobs import remote
+
+    remote.follow(store)
+
+
 def adjust_run(target: str, changes: Sequence[str], runs_dir: Path = Path("runs"), *, by: Caller = PERSON) -> Requested:
     """Change numbers of live runs (learning_rate, clip_range, ent_coef, ...); recorded, and replayed by a resume."""
-    owner.check(Store(runs_dir), by, target)
-    asked = status.adjust(target, changes, runs_dir)
-    audit(Store(runs_dir), by, "adjust", target, changes=asked.changes, runs=asked.runs)
+    store = Store(runs_dir)
+    check_owner(store, by, target)
+    # By the clock of this machine a worker's last word may be an hour old; the queue knows better.
+    elsewhere = {run for job in models.everything(store) if job.state == "crashed" and queue.is_open(store, job) for run in job.runs}
+    asked = status.adjust(target, changes, runs_dir, live=elsewhere)
+    _forward(store)
+    audit(store, by, "adjust", target, changes=asked.changes, runs=asked.runs)
     return asked
 
 
@@ -149,7 +167,13 @@ def import_run(
 
 
 def evaluate_checkpoint(
-    target: str = "@last", runs_dir: Path = Path("runs"), *, by: Caller = PERSON, episodes: int = 20, deterministic: bool = True
+    target: str = "@last",
+    runs_dir: Path = Path("runs"),
+    *,
+    by: Caller = PERSON,
+    episodes: int = 20,
+    deterministic: bool = True,
+    target_returns: Sequence[float] = (),
 ) -> EvaluationResult:
     """Score a checkpoint in a process of its own: an environment may crash, and whoever asks must not. Its env steps count."""
     from rlclinic.ops.jobs import budget
@@ -157,7 +181,8 @@ def evaluate_checkpoint(
     store = Store(runs_dir)
     budget.check(store, by, Planned(target=target, change=[], max_env_steps=0, runs=1))
     command = [sys.executable, "-m", "rlclinic", "evaluate", "--episodes", str(episodes), "--json", "--runs-dir", str(runs_dir)]
-    command += [*([] if deterministic else ["--sampled"]), "--", target]
+    asked = [text for wanted in target_returns for text in ("--target-return", repr(wanted))]
+    command += [*([] if deterministic else ["--sampled"]), *asked, "--", target]
     began = time.time()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=EVALUATE_SECONDS, check=False)
@@ -172,7 +197,7 @@ def evaluate_checkpoint(
 
 def _charge(store: Store, by: Caller, target: str, result: EvaluationResult, began: float) -> None:
     """Episodes are env steps, too."""
-    used = round(result.length_mean * result.episodes)
+    used = round(result.length_mean * result.episodes * (1 + len(result.asked)))
     with jobs.alone(store):
         job = Job(
             id=jobs.reserve(store),
@@ -190,3 +215,53 @@ def _charge(store: Store, by: Caller, target: str, result: EvaluationResult, beg
         )
         models.save(store, job)
     audit(store, by, "evaluate", result.checkpoint, episodes=result.episodes, env_steps=used)
+
+
+# ── whose something is ──
+
+
+def check_owner(store: Store, by: Caller, *targets: str) -> None:
+    """UsageError if a caller who may act on their own work only did not start all of this."""
+    if not by.own_only:
+        return
+    for target in targets:
+        for owner in _find_owners(store, target):
+            if owner is None or _identity(owner) != _identity(by):
+                whose = "a person at a terminal" if owner is None else f"{owner.face}:{owner.name}"
+                raise UsageError(
+                    f"{target} was started by {whose}, and {by.name} acts only on what it has started itself.\n  Nothing was changed.\n"
+                    "  A person does it, or lets agents: ",
+                    Action("mcp", all_runs=True) if by.budgeted else Action("serve token add", "NAME", scope="write"),
+                )
+
+
+def _identity(caller: Caller) -> tuple[bool, str]:
+    """An account of this machine and a token may have the same name, and are two."""
+    return caller.face in ("cli", "python"), caller.name
+
+
+def _find_owners(store: Store, target: str) -> list[Caller | None]:
+    """Everybody who started a part of this, or went on with it; None for what no job made: a person typed it."""
+    everything = models.everything(store)
+    direct = [job.by for job in everything if target in (job.id, job.refers)]
+    if direct:
+        return list(direct)
+    try:
+        selected = store.resolve(target)
+    except RlclinicError:
+        return []  # there is no such thing: whoever acts on it is told
+    named: Run | Group = selected.run if isinstance(selected, Checkpoint) else selected
+    group = named if isinstance(named, Group) else named.group
+    runs = named.runs if isinstance(named, Group) else [named]
+    owners: list[Caller | None] = []
+    for run in runs:
+        made: list[Caller | None] = [job.by for job in everything if _made(store, job, run, group)]
+        owners += made or [None]
+    return owners or [None]
+
+
+def _made(store: Store, job: Job, run: Run, group: Group | None) -> bool:
+    if run.id in job.runs:
+        return True
+    trial = None if group is None else trials.trial_of(group)
+    return trial is not None and (trial == job.refers or trial in budget.find_confirmations(store, job))

@@ -9,8 +9,8 @@ from rlclinic.errors import UsageError
 from rlclinic.ops.jobs import models
 from rlclinic.ops.jobs.audit import Caller, audit
 from rlclinic.ops.jobs.models import Job, Planned
-from rlclinic.report.daily_report import Budget
 from rlclinic.report.format import count, duration
+from rlclinic.report.jobs.daily_report import Budget
 from rlclinic.runs import jobs, status_file, trials
 from rlclinic.runs.store import Store
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from rlclinic.ops.jobs import audit, budget, models
 from rlclinic.ops.jobs.requests import HOUR
-from rlclinic.report.daily_report import MorningReport, Ran, describe, list_open
 from rlclinic.report.document import render_markdown
+from rlclinic.report.jobs.daily_report import MorningReport, Ran, describe, list_open
 from rlclinic.runs.store import Store
 
 

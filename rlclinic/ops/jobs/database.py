@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from rlclinic.errors import RlclinicError, RunError
-from rlclinic.ops.jobs import models
+from rlclinic.ops.jobs import models, remote
 from rlclinic.report.models import Result
 from rlclinic.runs import jobs
 from rlclinic.runs.database import audit_lines, connections, job_queue
@@ -59,6 +59,7 @@ def migrate_database(runs_dir: Path = Path("runs")) -> Migrated:
     """Make the tables of the queue, or bring them up to date. Done twice it changes nothing."""
     store = Store(runs_dir)
     before, now = connections.migrate(store)
+    remote.settle(store)
     return Migrated(database=connections.describe(store), before=before, now=now)
 
 
@@ -141,6 +142,13 @@ def check_database(runs_dir: Path = Path("runs")) -> Checked:
             f"the queue has job {row.id}, and its job.json is gone or damaged"
             for row in rows
             if row.state in ("queued", "claimed") and models.load(store, row.id) is None
+        ]
+        waiting = [row for row in rows if row.state == "queued" and row.host == job_queue.ANY]
+        there = job_queue.list_worker_tags(store) if waiting else []
+        problems += [
+            f"job {row.id} waits for a worker with {', '.join(row.tags)} among its tags, and none that is there has them"
+            for row in waiting
+            if there and not any(set(row.tags) <= tags for tags in there)
         ]
         if abs(difference) > CLOCK_SECONDS:
             problems.append(f"the clocks of this machine and of the database differ by {difference:.0f} s")

@@ -7,97 +7,24 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from rlclinic.actions import Action
-from rlclinic.errors import NotFound
+from rlclinic.actions import Action, Argument
+from rlclinic.errors import DiskFailed, NotFound
 from rlclinic.ops.jobs import models
 from rlclinic.report.format import duration, percent
-from rlclinic.report.models import Result, ResultPart
+from rlclinic.report.jobs import efficiency
+from rlclinic.report.jobs.efficiency import EXCHANGE, PHASES, EfficiencyReport, ProcessTime, RankTime
 from rlclinic.runs import status_file, trials
 from rlclinic.runs.record import Run
 from rlclinic.runs.status_file import Status
 from rlclinic.runs.store import Store
+from rlclinic.stats.recurring import find_recurring
 
-PHASES: Final = ("env", "act", "learn", "sentinels", "eval", "write")
-EXCHANGE: Final = "exchange"
-"""The phase in which ranks meet; only where several train a run together."""
-SLOWER, OFTEN = 1.4, 0.85
-"""A rank straggles that works so many times as long as the others, in so many of the rows."""
+SLOWER: Final = 1.4
+"""A rank straggles that works so many times as long as the others, if it is always the same, or one of the same few."""
 STRAGGLES: Final = 0.2
 """Of the time of most others: a process that goes on for so much longer holds all of them up."""
 MUCH: Final = 0.2
 """A share of the time that is worth a word."""
-
-
-class RankTime(ResultPart):
-    """What the ranks of a run that several train together did with their time; shares of their iterations, but for the idle one."""
-
-    ranks: int
-    speedup: float | None
-    """Over one process, whose iteration was measured before the run began; None: it was not."""
-    scaling_efficiency: float | None
-    """The same for each rank: 1 where N ranks are N times as fast."""
-    communication_share: float
-    """Messages."""
-    idle_share: float
-    """Of all ranks' time: waiting for slower ones, and for rank 0 while it evaluates, looks after itself and writes."""
-    slowest_rank: int
-    slowest_ratio: float
-    """How many times as long as the others it works, in the median."""
-    straggles: bool
-    """The same rank is slower in nearly every row."""
-    one_more_rank_saves: float
-    """The share of the time that another rank would save, if work is shared out evenly and messages grow as those of a ring."""
-
-
-class ProcessTime(ResultPart):
-    """One training process, and the runs that it trained together."""
-
-    runs: list[str]
-    host: str | None
-    began_seconds: float
-    """After the first of them."""
-    seconds: float
-    phases: dict[str, float]
-    """Shares of its time by what it did: env, act, learn, sentinels, eval, write; other is what none of them accounts for."""
-    straggles: bool
-    """It went on for long after most others had ended."""
-    ranks: RankTime | None = None
-    """Where several ranks train its runs together (run.data_parallel)."""
-
-
-class EfficiencyReport(Result):
-    """What the time and the work of a training were spent on, as far as its runs and its job have recorded it."""
-
-    target: str
-    runs: int
-    ended: bool
-    """Whether all of them have ended; if not, all of this is as of now."""
-    waited_seconds: float | None
-    """In the queue, before the first process began; None: it was not started as a job."""
-    resumes: int
-    """How often a run was started again."""
-    wall_seconds: float
-    """From the first process's beginning to the last one's end."""
-    places: int
-    """Processes that trained at the same time, at most."""
-    process_seconds: float
-    """Of all processes together, ranks too."""
-    phases: dict[str, float]
-    """Shares of that by what was done."""
-    communication_share: float
-    """Writing rows, status and checkpoints, and what ranks exchange, with the time that they wait for each other there."""
-    idle_share: float
-    """Of the places, over the whole time: a place is idle once nothing is left for it to train."""
-    processes: list[ProcessTime]
-    solved: int
-    """Runs that reached the threshold."""
-    env_steps: int
-    """Of training and of evaluations."""
-    process_seconds_per_solved_run: float | None
-    env_steps_per_solved_run: float | None
-    with_one_more_place_seconds: float | None
-    """How long it would have taken with room for one process more; None: every process had a place from the beginning."""
-    findings: list[str]
 
 
 class Span(NamedTuple):
@@ -108,8 +35,11 @@ class Span(NamedTuple):
     phases: dict[str, float]
 
 
-def report_efficiency(target: str = "@last", runs_dir: Path = Path("runs")) -> EfficiencyReport:
-    """Say what the time of a group, a run, a trial or a study was spent on, what it cost, and what would have made it faster."""
+def report_efficiency(target: str = "@last", runs_dir: Path = Path("runs"), *, out: Path | None = None) -> EfficiencyReport:
+    """Say what the time of a group, a run, a trial or a study was spent on, what it cost, and what would have made it faster.
+
+    out: a folder for efficiency.html (with its picture), efficiency.md, efficiency.svg and efficiency.json, made if it is not there.
+    """
     store = Store(runs_dir)
     job = models.of(store, target)
     refers = target if job is None or job.refers is None else job.refers
@@ -120,7 +50,9 @@ def report_efficiency(target: str = "@last", runs_dir: Path = Path("runs")) -> E
     measured = [(run, span) for run in runs if (span := _measure(run, statuses[run.id])) is not None]
     if not measured:
         raise NotFound(
-            f"{target} has not recorded a row yet.\n  Nothing can be said about its time.\n  See how it stands: ", Action("status", target)
+            f"{target} has no row that says when it was trained: it has none yet, or others trained it.\n"
+            "  Nothing can be said about its time.\n  See how it stands: ",
+            Action("status", target),
         )
     processes = _find_processes(measured, statuses)
     began, ended = min(span.began for _, span in processes), max(span.ended for _, span in processes)
@@ -167,7 +99,26 @@ def report_efficiency(target: str = "@last", runs_dir: Path = Path("runs")) -> E
         with_one_more_place_seconds=faster,
         findings=[],
     )
-    return report.model_copy(update={"findings": _find(report)})
+    report = report.model_copy(update={"findings": _find(report)})
+    return report if out is None else report.model_copy(update={"files": _write(report, out)})
+
+
+def _write(report: EfficiencyReport, out: Path) -> list[str]:
+    texts = {
+        "efficiency.html": efficiency.page(report),
+        "efficiency.md": efficiency.markdown(report),
+        "efficiency.svg": efficiency.draw(report),
+        "efficiency.json": report.model_dump_json(indent=2) + "\n",
+    }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (out / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DiskFailed(
+            f"{out} cannot be written: {error.strerror}.\n  There is no report.\n  Give another folder: ", Argument("out", "DIR")
+        ) from error
+    return [str(out / name) for name in texts]
 
 
 def _measure(run: Run, status: Status) -> Span | None:
@@ -195,7 +146,8 @@ def _measure_ranks(run: Run, phases: dict[str, float]) -> RankTime | None:
     messages, waiting = float(columns["communicate"].sum()), float(columns["idle"].sum())
     alone = phases["sentinels"] + phases["eval"] + phases["write"]  # rank 0's, while the others wait
     whole = max(iterations + alone, 1e-9)
-    number, count = np.unique(columns["slowest"].round(), return_counts=True)
+    slowest = [int(number) for number in columns["slowest"].round()]
+    often = find_recurring(slowest, ranks)
     ratio = float(np.median(columns["slowest_ratio"]))
     engine = run.record.get("engine") or {}
     before = engine.get("alone_seconds")
@@ -209,9 +161,9 @@ def _measure_ranks(run: Run, phases: dict[str, float]) -> RankTime | None:
         scaling_efficiency=None if speedup is None else speedup / ranks,
         communication_share=messages / max(iterations, 1e-9),
         idle_share=(waiting + alone * (ranks - 1) / ranks) / whole,
-        slowest_rank=int(number[count.argmax()]),
+        slowest_rank=max(set(slowest), key=slowest.count),
         slowest_ratio=ratio,
-        straggles=ratio >= SLOWER and float(count.max() / count.sum()) >= OFTEN,
+        stragglers=often if ratio >= SLOWER else [],
         one_more_rank_saves=1.0 - more / whole,
     )
 
@@ -321,9 +273,11 @@ def _find_in_ranks(process: ProcessTime) -> list[tuple[float, str]]:
     if ranks.speedup is not None and ranks.scaling_efficiency is not None and ranks.scaling_efficiency < 0.6:
         faster = f"{ranks.ranks} ranks were {ranks.speedup:.2f}x as fast as one process"
         found.append((1.0 - ranks.scaling_efficiency, f"{run}: {faster}: {'fewer' if ranks.speedup > 1 else 'no'} ranks cost less"))
-    if ranks.straggles:
-        slow = f"rank {ranks.slowest_rank} works {ranks.slowest_ratio:.1f} times as long as the others"
-        found.append((1.0 - 1.0 / ranks.slowest_ratio, f"{run}: {slow}, and all wait for it"))
+    if ranks.stragglers:
+        names = ", ".join(map(str, ranks.stragglers))
+        slow = f"rank {names}" if len(ranks.stragglers) == 1 else f"one of ranks {names}"
+        longer = f"{slow} works {ranks.slowest_ratio:.1f} times as long as the others"
+        found.append((1.0 - 1.0 / ranks.slowest_ratio, f"{run}: {longer}, and all wait for it"))
     if ranks.communication_share > MUCH:
         share = percent(ranks.communication_share)
         found.append(

@@ -14,6 +14,8 @@ from rlclinic.runs.store import Store
 JobKind = Literal["training", "trial", "optimize", "sensitivity", "race", "regress", "evaluation", "cohort"]
 JobState = Literal["starting", "queued", "running", "finished", "stopped", "failed", "crashed"]
 LIVE: Final = ("starting", "queued", "running")
+ALL_CORES: Final = 2**31 - 1
+"""Of a job that takes the whole of whichever worker does it."""
 
 
 class Job(Result):

@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Final
 
 from rlclinic.errors import RunError
-from rlclinic.launch import deaths
-from rlclinic.ops.jobs import models, start, worker
+from rlclinic.launch import deaths, places
+from rlclinic.ops.jobs import models, remote, start, worker
 from rlclinic.ops.train import machine
+from rlclinic.report.format import plural
 from rlclinic.runs import disk, jobs, lease
 from rlclinic.runs.database import job_queue
 from rlclinic.runs.database.job_queue import Claim
@@ -38,6 +39,8 @@ DOWN_SECONDS: Final = 1.0
 """How long a worker waits before it asks a database again that did not answer."""
 DRAIN_SECONDS: Final = 90.0
 """How long processes may take to write checkpoints once a worker was asked to leave."""
+AWAY_SECONDS: Final = 30.0
+"""How long a worker takes no job after the object store had not answered one."""
 ANNOUNCE_SECONDS: Final = 10.0
 MOST_PARENTS: Final = 8
 """Jobs at a time that only wait for jobs of their own. They take no cores, but memory."""
@@ -54,6 +57,8 @@ class Child:
     deadline: Path
     late: bool = False
     """Its time was over, and it was killed here."""
+    leaving: bool = False
+    """It was asked to end because its worker leaves."""
     started: float = field(default_factory=time.monotonic)
     renewed: float = field(default_factory=time.monotonic)
 
@@ -66,7 +71,8 @@ class Worker:
     tags: Sequence[str] = ()
     most: int | None = None
     """Jobs at a time; None: as many as there are cores for."""
-    cores: int = field(default_factory=machine.usable_cores)
+    cores: int = 0
+    """That it has for jobs; 0: those of this machine, or as many as `most` where they train on a cluster elsewhere."""
     say: Say = lambda text: None
     name: str = field(default_factory=lambda: f"{socket.gethostname()}-{secrets.token_hex(3)}")
     """Also two containers with the same hostname are two workers."""
@@ -75,9 +81,12 @@ class Worker:
     children: list[Child] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.cores = self.cores or (self.most if self.most and places.is_elsewhere() else machine.usable_cores())
         self._folder = Path(tempfile.mkdtemp(prefix="rlclinic-worker-"))
         self._settled = self._reconciled = self._announced = -1e9
         self._answers = True
+        self._joined = self._waits = False
+        self._claims_again = -1e9
 
     def work(self, *, stop: Callable[[], int], until_empty: bool = False) -> None:
         """Do jobs until asked to leave, or, with `until_empty`, until nothing waits and nothing runs."""
@@ -113,6 +122,13 @@ class Worker:
         return any(row.state in ("queued", "claimed") and row.host == job_queue.ANY for row in job_queue.list_rows(self.store))
 
     def _step(self) -> None:
+        if not self._joined:
+            self._joined = remote.join(self.store, worker=True)
+            if not self._joined:
+                if not self._waits:
+                    self.say("waits for the first job: until then nobody has said which store this object store is of")
+                self._waits = True
+                return
         self._watch()
         now = time.monotonic()
         if now - self._settled > SETTLE_SECONDS:
@@ -122,31 +138,36 @@ class Worker:
                 reconcile(self.store)
         if now - self._announced > ANNOUNCE_SECONDS:
             self._announced = now
-            job_queue.announce(self.store, self.name, min(self.cores, self.most or self.cores), self.tags)
-        while True:
+            job_queue.announce(self.store, self.name, self.cores if self.most is None else min(self.cores, self.most), self._all_tags())
+        while now > self._claims_again:
             at_work = [child for child in self.children if child.cores]
             free = 0 if self.most is not None and len(at_work) >= self.most else self.cores - sum(child.cores for child in at_work)
             waiting = len(self.children) - len(at_work) < MOST_PARENTS
             asked = lease.now()
             if (free <= 0 and not waiting) or (
-                taken := job_queue.claim_shared(self.store, self.name, tags=self.tags, cores=self.cores, free=max(free, 0), waiting=waiting)
+                taken := job_queue.claim_shared(
+                    self.store, self.name, tags=self._all_tags(), cores=self.cores, free=max(free, 0), waiting=waiting
+                )
             ) is None:
                 return
             self._launch(taken, asked)
 
     def _launch(self, claimed: Claim, asked: float) -> None:
         """Start the process of a job. It ends with this worker, writing checkpoints, and is told which attempt it is."""
-        job = models.load(self.store, claimed.id)
-        if job is None:
+        job, row = models.load(self.store, claimed.id), job_queue.find_rows(self.store, [claimed.id])[claimed.id]
+        if job is None and not remote.is_worker(self.store):
             job_queue.finish(self.store, claimed, "lost", reason=f"{claimed.id}/{jobs.JOB} is gone or damaged")
             return
+        folder = jobs.folder(self.store, claimed.id)
+        with disk.guarded(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         deadline = self._folder / f"{claimed.id}.{claimed.attempt}"
         lease.extend(deadline, asked, job_queue.LEASE_SECONDS)
         command = [sys.executable, "-m", "rlclinic.launch.child", str(os.getpid()), start.WORKER]
         # Not the URL: a command line is for everybody to read.
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         environment |= {lease.VARIABLE: str(deadline), "RLCLINIC_HOST": self.name}
-        with (jobs.folder(self.store, claimed.id) / jobs.LOG).open("ab") as log:
+        with (folder / jobs.LOG).open("ab") as log:
             process = subprocess.Popen(
                 [*command, str(self.store.root.resolve()), claimed.id, str(claimed.attempt)],
                 stdin=subprocess.DEVNULL,
@@ -155,8 +176,12 @@ class Worker:
                 start_new_session=True,
                 env=environment,
             )
-        self.children.append(Child(claimed, start.count_cores(job, self.cores), process, deadline))
-        self.say(f"{claimed.id}  {job.kind} {job.refers or job.target}{f', attempt {claimed.attempt}' if claimed.attempt > 1 else ''}")
+        self.children.append(Child(claimed, min(row.cores, self.cores), process, deadline))
+        what = "" if job is None else f"{job.kind} {job.refers or job.target}"
+        self.say(f"{claimed.id}  {what}{f', attempt {claimed.attempt}' if claimed.attempt > 1 else ''}")
+
+    def _all_tags(self) -> list[str]:
+        return [*self.tags, *remote.home_tags(self.store)]
 
     def _watch(self) -> None:
         for child in list(self.children):
@@ -192,10 +217,14 @@ class Worker:
         returncode = child.process.returncode
         if job_queue.find_claim(self.store, child.claimed.id) == child.claimed:
             reason = deaths.explain(returncode, "") if returncode < 0 else f"its process ended with exit code {returncode}"
-            # Paused past its time, or without a database: that says nothing about the job.
-            lost = child.late or returncode == worker.CUT_OFF
+            # Paused past its time, without a database, or ended from here before it could catch a signal: that says nothing about the job.
+            # Nor does it where Ray ends a process that has lost its cluster.
+            lost = child.late or returncode == worker.CUT_OFF or (places.on_ray() and returncode != -signal.SIGKILL)
+            away = returncode == worker.AWAY
             put_back(self.store, child.claimed.id, reason)
-            job_queue.release(self.store, child.claimed, reason, failed=not lost, lost=lost)
+            job_queue.release(self.store, child.claimed, reason, failed=not (lost or away or child.leaving), lost=lost)
+            if away:
+                self._claims_again = time.monotonic() + AWAY_SECONDS
             self.say(f"{child.claimed.id}  {reason}; given back to the queue")
             self._reconciled = -1e9
         # Only now: where the database did not answer, this is done again.
@@ -205,8 +234,10 @@ class Worker:
     def _drain(self, stop: Callable[[], int]) -> None:
         """Let every job write checkpoints and give itself back; a second request does not wait for it."""
         if self.children:
-            self.say(f"leaving: {len(self.children)} jobs write checkpoints and go back to the queue; once more does not wait")
+            waits = plural(len(self.children), "job")
+            self.say(f"leaving once {waits} went back to the queue, with checkpoints; a second signal does not wait")
         for child in self.children:
+            child.leaving = True
             child.process.send_signal(signal.SIGTERM)
         deadline, asked = time.monotonic() + DRAIN_SECONDS, stop()
         while self.children:
@@ -232,6 +263,8 @@ def put_back(store: Store, id: str, reason: str) -> None:
 
 def reconcile(store: Store) -> None:
     """Bring job.json of every shared job in line with the queue: ends that no process could write down, and rows that are gone."""
+    if remote.is_worker(store):
+        return  # where jobs are started this is known
     with jobs.alone(store):
         known = {row.id: row for row in job_queue.list_rows(store)}
         for job in models.everything(store):

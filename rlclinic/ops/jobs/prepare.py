@@ -11,7 +11,7 @@ from rlclinic.errors import UsageError
 from rlclinic.ops.compare import regress
 from rlclinic.ops.compare.requests import RegressRequest
 from rlclinic.ops.jobs import budget
-from rlclinic.ops.jobs.models import Job, Planned
+from rlclinic.ops.jobs.models import ALL_CORES, Job, Planned
 from rlclinic.ops.train import machine, run
 from rlclinic.ops.train.plan import TrainPlan, plan_training
 from rlclinic.ops.train.requests import TrainRequest
@@ -19,6 +19,7 @@ from rlclinic.ops.treat import optimize, race, sensitivity, trial
 from rlclinic.ops.treat.requests import OptimizeRequest, RaceRequest, SensitivityRequest, TrialRequest, check_extension
 from rlclinic.report.gate import GateRecord, Regression
 from rlclinic.runs import status_file, studies, trials
+from rlclinic.runs.database import connections
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.treatment.optimize import search
@@ -71,10 +72,13 @@ def _training(request: TrainRequest) -> Prepared:
 
 
 def _cores(config: Config, runs: int) -> int:
-    """Cores that runs of a config keep busy at once. A GPU trains one thing at a time, and takes the whole machine for that."""
-    if config.run.device != "cpu" and machine.has_gpu():
-        return machine.usable_cores()
-    return min(machine.usable_cores(), runs * max(config.run.cores, config.env.workers))
+    """Cores that runs of a config keep busy at once. A GPU trains one thing at a time, and takes the whole machine for that.
+
+    Where any worker may train them, this machine's cores say nothing: whoever takes a job has as many of them as there are.
+    """
+    if config.run.device != "cpu" and (connections.shared() or machine.has_gpu()):
+        return ALL_CORES if connections.shared() else machine.usable_cores()
+    return runs * config.cores if connections.shared() else min(machine.usable_cores(), runs * config.cores)
 
 
 def whole_budget(config: Config) -> int:

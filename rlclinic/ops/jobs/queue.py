@@ -7,6 +7,7 @@ from rlclinic.ops.jobs import models
 from rlclinic.ops.jobs.models import Job
 from rlclinic.ops.train import machine
 from rlclinic.runs import lock
+from rlclinic.runs.database import job_queue
 from rlclinic.runs.store import Store
 
 MOST_NAMED = 2
@@ -32,6 +33,15 @@ def ahead(store: Store, job: Job) -> list[Job]:
 def _fits(job: Job, taken: list[Job]) -> bool:
     # Whatever wants more than there is trains alone.
     return not taken or sum(each.cores for each in taken) + job.cores <= machine.usable_cores()
+
+
+def is_open(store: Store, job: Job) -> bool:
+    """Whether a job for any worker waits or is being done, as the queue knows it.
+
+    What its record says is by the clock of whoever wrote it: a machine whose clock is an hour behind looks dead to all others.
+    """
+    row = job_queue.find_rows(store, [job.id]).get(job.id) if job.shared else None
+    return row is not None and row.state in ("queued", "claimed")
 
 
 def waiting(store: Store) -> set[str]:

@@ -1,5 +1,6 @@
 """What goes with any start in the background, and what may be asked about what agents may use and did."""
 
+from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -46,6 +47,8 @@ class EfficiencyRequest(Request):
 
     target: Annotated[str, SELECTOR] = "@last"
     """A run or group (id, unique prefix, @last), a trial, a study or a job."""
+    out: Annotated[Path | None, Cli(metavar="DIR")] = None
+    """Also write efficiency.html, efficiency.md, efficiency.svg and efficiency.json there."""
 
 
 class AuditRequest(Request):

@@ -20,28 +20,28 @@ from pathlib import Path
 from typing import Any, Final
 
 from rlclinic.actions import Action
-from rlclinic.errors import RlclinicError, RunError, UsageError
+from rlclinic.errors import RlclinicError, RunBusy, RunError, UsageError
 from rlclinic.launch import local, places
 from rlclinic.launch.local import Cohort, Launch
 from rlclinic.ops.compare.requests import RegressRequest
-from rlclinic.ops.jobs import budget, models, owner, queue
+from rlclinic.ops.jobs import audited, budget, models, queue, remote
 from rlclinic.ops.jobs.audit import Caller, audit, record_start
-from rlclinic.ops.jobs.models import Job, JobKind, JobList, Planned
+from rlclinic.ops.jobs.models import ALL_CORES, Job, JobKind, JobList, Planned
 from rlclinic.ops.jobs.prepare import PREPARE, Prepared, Request
 from rlclinic.ops.train import machine
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.treat.requests import OptimizeRequest, RaceRequest, SensitivityRequest, TrialRequest
-from rlclinic.report.daily_report import LedgerLine
+from rlclinic.report.jobs.daily_report import LedgerLine
 from rlclinic.runs import jobs, launcher_status, lock
 from rlclinic.runs.database import connections, job_queue
 from rlclinic.runs.database.job_queue import Row
 from rlclinic.runs.lease import LeaseLost
+from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 
 WORKER: Final = "rlclinic.ops.jobs.worker"
 TAGS: Final = "RLCLINIC_TAGS"
 """What workers must have to do what is started here: gpu,large."""
-ALL_CORES: Final = 2**31 - 1
 MOST_WAITING: Final = 200
 """Jobs in the queue of a store. Each costs a row and some files, and a promise that somebody waits for."""
 WORK_SECONDS: Final = 1.0
@@ -137,10 +137,13 @@ def list_jobs(runs_dir: Path = Path("runs"), *, limit: int | None = 20) -> JobLi
 
 def _start(kind: JobKind, request: Request, by: Caller, key: str | None, hypothesis: str, wall: float | None) -> Job:
     store = Store(request.runs_dir)
+    if connections.shared():
+        remote.join(store)
+        remote.check_home(store)
     record = request.model_dump(mode="json", exclude={"runs_dir"}, exclude_defaults=True)
     digest = hashlib.sha256(json.dumps([kind, record], sort_keys=True).encode()).hexdigest()[:16]
     # Going on with something writes to its runs.
-    owner.check(store, by, *(name for key in ("resume", "extend") if (name := record.get(key)) is not None))
+    audited.check_owner(store, by, *(name for key in ("resume", "extend") if (name := record.get(key)) is not None))
     with jobs.alone(store):
         known = _find_repeated(store, kind, key, digest, by)
         if known is not None:
@@ -148,7 +151,9 @@ def _start(kind: JobKind, request: Request, by: Caller, key: str | None, hypothe
                 # Whoever queued it may have been killed before it could begin.
                 _settle_claims(store)
                 known = _launch_next(store).get(known.id, known).model_copy(update={"repeated": True})
-            return known if known.live or known.state == "finished" else _take_up(store, known, request, wall)
+            under_way = known.live or queue.is_open(store, known)
+            return known if under_way or known.state == "finished" else _take_up(store, known, request, wall)
+        _check_unclaimed(store, record)
         _check_room(store)
         prepared = PREPARE[kind](request)
         budget.check(store, by, prepared.planned)
@@ -220,6 +225,18 @@ def _find_repeated(store: Store, kind: JobKind, key: str | None, digest: str, by
     return None
 
 
+def _check_unclaimed(store: Store, record: dict[str, Any]) -> None:
+    """RunBusy if what is to go on is a worker's, of which nothing is heard here: its clock or its link may be wrong, and not its work."""
+    named = {name for key in ("resume", "extend") if (name := record.get(key)) is not None}
+    for job in models.everything(store) if named else []:
+        if job.state == "crashed" and named & {job.id, job.refers, *job.runs} and queue.is_open(store, job):
+            raise RunBusy(
+                f"job {job.id} does that on {job.host}, as far as the queue knows.\n  Two would write to the same runs.\n"
+                "  If it is gone, the next worker goes on with it; or stop it first: ",
+                Action("stop", job.id),
+            )
+
+
 def _take_up(store: Store, job: Job, request: Request, wall: float | None) -> Job:
     """A start whose process stopped, failed or was killed goes on where it was; one that was killed before it made anything begins."""
     prepared = None if job.refers is not None else PREPARE[job.kind](request)
@@ -265,6 +282,11 @@ def _begin(store: Store, job: Job, prepared: Prepared) -> Job:
 def _spawn(store: Store, job: Job) -> Job:
     """Put a job into the queue, and make processes for those whose turn it is. A job that waits is a row, not a process."""
     if job.shared:
+        for run in map(store.run, job.runs if job.kind == "training" else ()):
+            # What was asked of it before is over; what is asked from here on holds for every attempt.
+            with suppress(RunBusy):
+                if run.status.state != "finished":
+                    launcher_status.queue(run.path)
         waits = {"state": "queued", "pid": None, "host": None, "reason": "waits for a worker"}
         waiting = models.save(store, job.model_copy(update=waits))
         submit_shared(store, waiting)
@@ -279,9 +301,10 @@ def _spawn(store: Store, job: Job) -> Job:
 
 
 def submit_shared(store: Store, job: Job) -> None:
-    """Put a job into the queue of the workers."""
+    """Put a job into the queue of the workers, once they can find it."""
+    remote.send(store, job)
     cores = count_cores(job, ALL_CORES)
-    job_queue.submit(store, job.id, job_queue.ANY, job.created, tags=job.tags, cores=cores, owner=job.by.name)
+    job_queue.submit(store, job.id, job_queue.ANY, job.created, tags=remote.tags_of(store, job), cores=cores, owner=job.by.name)
 
 
 def count_cores(job: Job, most: int) -> int:
@@ -461,6 +484,8 @@ class ChildJob:
         row = self._launch.look().get(self.id)
         if self.returncode is None and row is not None and row.state not in _OPEN:
             job = models.load(self._launch.store, self.id)
+            if remote.is_used() and job is not None and (job.live or job.state == "crashed"):
+                return None  # it has ended, and what it has made is not all here yet
             if row.state == "failed":
                 self.returncode, self.reason = -signal.SIGKILL, f"killed by what happened to its workers: {row.reason}"
             elif row.state == "stopped" or (job is not None and job.state == "stopped"):
@@ -495,6 +520,8 @@ class QueuedLaunch(Launch):
             ids = [cohort.process.id for cohort in self.running if isinstance(cohort.process, ChildJob)]
             try:
                 self._rows = job_queue.find_rows(self.store, ids)
+                # What a search stops early, it stops for what its runs have shown so far.
+                remote.follow(self.store, ids)
             except LeaseLost:
                 raise
             except RunError:
@@ -516,7 +543,7 @@ class QueuedLaunch(Launch):
             request={"kind": self.parent.kind, "refers": self.parent.refers},
             runs=[run.name for run in cohort.runs],
             created=self.parent.created,
-            cores=self.threads,
+            cores=Run(cohort.runs[0]).config.cores,
             shared=True,
             reason="waits for a worker",
         )

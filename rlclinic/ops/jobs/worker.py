@@ -6,6 +6,8 @@ make it stop with checkpoints; starting the job again goes on from there. Whatev
 A job that any worker may do (`Job.shared`) is given back to the queue where only its process was asked to leave. Its lease is renewed
 here, and its deadline kept in a file that the training processes look at before they write (`runs.lease`). Where the database does not
 answer for two thirds of a lease, runs write a checkpoint and stop while they still may.
+
+Where the worker shares no disk with whoever started the job, it brings the job first, and hands it in at the end (`remote`).
 """
 
 import os
@@ -13,6 +15,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,12 +24,12 @@ from typing import Any, NamedTuple
 
 from rlclinic import trust
 from rlclinic.diagnosis.findings import Severity
-from rlclinic.errors import RlclinicError, RunBusy, RunError
+from rlclinic.errors import DiskFailed, RlclinicError, RunBusy, RunError
 from rlclinic.launch import batch
 from rlclinic.launch.batch import Interrupted, is_open
 from rlclinic.ops.compare import regress
-from rlclinic.ops.jobs import budget, models, prepare, queue, start
-from rlclinic.ops.jobs.audit import record_outcome
+from rlclinic.ops.jobs import budget, models, prepare, queue, remote, start
+from rlclinic.ops.jobs.audit import close_entry, record_outcome
 from rlclinic.ops.jobs.models import Job, JobState
 from rlclinic.ops.train import run, signals
 from rlclinic.ops.treat import optimize, race, sensitivity, trial
@@ -35,9 +38,11 @@ from rlclinic.report.format import duration, number
 from rlclinic.report.gate import decision_line
 from rlclinic.report.race import describe_verdict
 from rlclinic.report.trial import effect_text, headline
-from rlclinic.runs import jobs, launcher_status, lease, lock
+from rlclinic.runs import control, disk, jobs, launcher_status, lease, lock
 from rlclinic.runs.database import connections, job_queue
 from rlclinic.runs.lease import LeaseLost
+from rlclinic.runs.object_store import artifacts
+from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 
 BEAT_SECONDS = 2.0
@@ -48,6 +53,8 @@ RENEW_SECONDS = 0.5
 ASKED = "stopped when asked to"
 CUT_OFF = 3
 """Exit code: the lease is lost, or the database does not answer."""
+AWAY = 4
+"""Exit code: the object store does not answer, through which the job comes and goes."""
 
 
 class Ending(NamedTuple):
@@ -59,6 +66,8 @@ class Ending(NamedTuple):
     reason: str | None = None
     retry: bool = False
     """Not the config's fault: another attempt may do better."""
+    lost: bool = False
+    """Nor the job's: nothing that it does to a machine can be the reason."""
 
 
 def main() -> int:
@@ -67,6 +76,7 @@ def main() -> int:
     attempt = int(sys.argv[3]) if len(sys.argv) > 3 else None
     try:
         with signals.caught_signals() as caught:
+            remote.fetch(store, jid)
             job = _at_its_turn(store, jid, caught, attempt)
         if job is None:
             sys.stderr.write(f"there is no job {jid} in {store.root}, or another process does it\n")
@@ -83,7 +93,7 @@ def main() -> int:
             raise
         # Its lease is lost, or the database does not answer: who does the job next finds what was written until then.
         sys.stderr.write(f"{error}\n")
-        return CUT_OFF
+        return AWAY if isinstance(error, artifacts.Away) else CUT_OFF
     start.dispatch(store)  # whoever waited for this one
     return 0 if ending.state == "finished" else 1
 
@@ -130,37 +140,47 @@ def give_up(store: Store, job: Job) -> Ending:
 def do(store: Store, job: Job) -> Ending:
     """Carry out a job to its end, or until it must stop; the record and the ledger are closed either way."""
     try:
-        with _beating(store, job) as beat, start.queueing_cohorts(store, job):
-            ending = _WORK[job.kind](store, job)
+        with _beating(store, job) as beat:
+            with remote.held(store, job), start.queueing_cohorts(store, job):
+                ending = _WORK[job.kind](store, job)
+            # Still with a lease: an object store that is away for a while must not cost what was trained.
+            remote.hand_in(store, job, leaving=lambda: beat.reason is not None)
     except Interrupted as error:
         ending = Ending("stopped", None, "stopped before its end", str(error).splitlines()[0])
     except LeaseLost:
         raise
     except (RunBusy, ClusterAway) as error:
-        ending = Ending("failed", None, f"failed: {str(error).splitlines()[0]}", str(error), retry=True)
+        ending = Ending("failed", None, f"failed: {str(error).splitlines()[0]}", str(error), retry=True, lost=True)
     except RlclinicError as error:
-        if job.shared and isinstance(error, connections.DatabaseDown):
+        if job.shared and isinstance(error, connections.DatabaseDown | artifacts.Away | artifacts.Taken):
             raise
-        ending = Ending("failed", None, f"failed: {str(error).splitlines()[0]}", str(error))
+        # A disk that is full is this machine's.
+        retry = isinstance(error, DiskFailed)
+        ending = Ending("failed", None, f"failed: {str(error).splitlines()[0]}", str(error), retry=retry)
     except BaseException as error:
-        close(store, job, Ending("failed", None, f"failed: {type(error).__name__}", f"{type(error).__name__}: {error}"))
-        raise
+        ending = Ending("failed", None, f"failed: {type(error).__name__}", f"{type(error).__name__}: {error}", retry=True)
+        if not job.shared or not isinstance(error, Exception):
+            close(store, job, ending)
+            raise
+        # What nobody has thought of: a library that gave up, a file system that is away. It may go well elsewhere, or later.
+        traceback.print_exc()
     if ending.state == "stopped" and beat.reason is not None:
         ending = ending._replace(reason=beat.reason, outcome=f"stopped: {beat.reason}")
     left = ending.state == "stopped" and (beat.reason is None or beat.unreachable) and ending.reason != ASKED
     if job.shared and (left or ending.retry):
-        _give_back(store, job, ending, failed=not left)
+        _give_back(store, job, ending, failed=not (left or ending.lost), lost=not left and ending.lost)
     else:
         close(store, job, ending)
     return ending
 
 
-def _give_back(store: Store, job: Job, ending: Ending, *, failed: bool) -> None:
+def _give_back(store: Store, job: Job, ending: Ending, *, failed: bool, lost: bool = False) -> None:
     """Put a job back into the queue: where its worker leaves at once, where it failed after a pause, and not too often."""
     reason = (ending.reason or ending.outcome).splitlines()[0]
     waiting = wait_again(store, models.load(store, job.id) or job, reason)
     claimed = job_queue.find_claim(store, job.id)
-    if claimed is not None and job_queue.release(store, claimed, reason, failed=failed) == "failed":
+    remote.hand_in(store, job, leaving=lambda: True)
+    if claimed is not None and job_queue.release(store, claimed, reason, failed=failed, lost=lost) == "failed":
         row = next(row for row in job_queue.list_rows(store) if row.id == job.id)
         close(store, waiting, Ending("failed", None, f"failed: {row.reason}", row.reason))
 
@@ -178,10 +198,17 @@ def close(store: Store, job: Job, ending: Ending) -> None:
     ended = now.model_copy(update={"state": ending.state, "ended": time.time(), "reason": ending.reason})
     used = budget.used_env_steps(store, ended.model_copy(update={"used_env_steps": None}))
     models.save(store, ended.model_copy(update={"used_env_steps": used}))
+    away = remote.is_worker(store)
+    if away and job.parent is None:
+        line = close_entry(job.id, ending.outcome, ending.verdict, used)
+        disk.write_json(jobs.folder(store, job.id) / jobs.OUTCOME, line)
+    remote.hand_in(store, job, leaving=lambda: True)
     claimed = job_queue.find_claim(store, job.id)
     if claimed is not None:
         job_queue.finish(store, claimed, "stopped" if ending.state == "stopped" else "finished", used=used)
-    if job.parent is None:
+    if away:
+        remote.forget(store, job)
+    elif job.parent is None:
         record_outcome(store, job.id, ending.outcome, ending.verdict, used)
 
 
@@ -223,6 +250,9 @@ class _Beat:
                 except LeaseLost:
                     self._end("its lease is over")
                     return
+                except DiskFailed as error:
+                    # For a moment, perhaps: whoever ends here hears of no request to stop any more.
+                    sys.stderr.write(f"{error}\n")
             if (reason := self._overdue() or (self._renew() if self._lease is None else self._listen(self._lease))) is not None:
                 self._end(reason)
 
@@ -235,10 +265,12 @@ class _Beat:
     def _keep_lease(self, path: Path) -> None:
         """Renew the lease, and move the deadline on that the training processes keep, for as long as the job is this worker's."""
         lease.take_over(path)
+        heard: set[int] = set()
         while not self._over.wait(RENEW_SECONDS) and self._claim is not None:
             asked = lease.now()
             try:
                 stop = job_queue.renew(self._store, self._claim)
+                remote.pass_on(self._store, self._claim, heard)
             except LeaseLost as error:
                 lease.write_deadline(path, 0.0)
                 self._heard = str(error).splitlines()[0]
@@ -300,12 +332,17 @@ def _beating(store: Store, job: Job) -> Iterator[_Beat]:
 
 def _train(store: Store, job: Job) -> Ending:
     plan, group, runs = prepare.resumed_plan(job, store)
+    if job.shared:
+        # Those that were asked to stop since the job was queued stay so, whichever attempt it is.
+        runs = [run for run in runs if (run.status.state, run.status.reason) != ("stopped", control.ASKED)]
     # Nothing is left to train where the process was killed while it reported.
     begins = bool(runs) and not plan.resumed and trust.names_code(runs[0].config.env.id)
     wrong = run.examine_own_environment(replace(plan, configs=[runs[0].config], unseen_code=True), say=_say) if begins else ()
     result = run.carry_out(plan, group, runs) if runs else run.reported(plan, group, group.runs)
     if result.signal is not None:
         return Ending("stopped", None, f"stopped by {result.signal}", f"stopped by {result.signal}")
+    if lost := [run for run in runs if batch.is_lost(run)]:
+        return _call_lost(lost)
     if result.failed and len(result.failed) == len(result.runs):
         reason = next((run.status.reason for run in group.runs if run.id in result.failed), None)
         retry = any(is_open(run) for run in group.runs if run.id in result.failed)
@@ -326,6 +363,12 @@ def _train(store: Store, job: Job) -> Ending:
     return Ending("finished", verdict, outcome)
 
 
+def _call_lost(runs: Sequence[Run]) -> Ending:
+    """Runs whose node is gone: another attempt goes on from their checkpoints."""
+    reason = runs[0].status.reason or ""
+    return Ending("failed", None, f"failed: {reason}", reason, retry=True, lost=True)
+
+
 def _train_cohort(store: Store, job: Job) -> Ending:
     """Runs of a trial, race, search or study, whose own job looks at how they come out."""
     kind, refers = job.request["kind"], job.request["refers"]
@@ -337,6 +380,8 @@ def _train_cohort(store: Store, job: Job) -> Ending:
             batch.train_runs(runs, processes=1, restarts=0, stop=lambda: len(caught))
     if caught:
         return Ending("stopped", None, f"stopped by {caught[0].name}", f"stopped by {caught[0].name}")
+    if lost := [run for run in runs if batch.is_lost(run)]:
+        return _call_lost(lost)
     killed = [run for run in runs if run.status.state == "failed" and is_open(run)]
     if killed:
         return Ending("failed", None, "failed", killed[0].status.reason, retry=True)

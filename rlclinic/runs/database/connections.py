@@ -22,6 +22,7 @@ from urllib.parse import quote, urlsplit
 from rlclinic.actions import Action
 from rlclinic.errors import RunError, UsageError
 from rlclinic.runs import disk, jobs
+from rlclinic.runs.object_store import artifacts
 from rlclinic.runs.store import Store
 
 if TYPE_CHECKING:
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 VARIABLE: Final = "RLCLINIC_DB"
 FILE: Final = "jobs.sqlite"
 IDENTITY: Final = "store.json"
-"""In @jobs: the name of a store in a database that many stores share. Its path may differ from machine to machine."""
+"""In @jobs: the name of a store in a database that many stores share. Its path may differ from machine to machine.
+
+`worker`: a folder of a worker that shares no disk with who starts jobs. `home` tells other folders of the same store apart, whose jobs
+are planned where they were started."""
 CONNECT_SECONDS: Final = 5
 # A client that is paused in the middle must not hold others up: the server ends its transaction.
 _BEGIN: Final = (
@@ -74,6 +78,12 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         )""",
         "ALTER TABLE rlclinic_store ADD COLUMN audit_lines BIGINT NOT NULL DEFAULT 0",
         "ALTER TABLE rlclinic_store ADD COLUMN audit_bytes BIGINT NOT NULL DEFAULT 0",
+    ),
+    (
+        """CREATE TABLE rlclinic_request (
+            store TEXT NOT NULL, job TEXT NOT NULL, number BIGINT NOT NULL, run TEXT NOT NULL, request TEXT NOT NULL,
+            PRIMARY KEY (store, job, number)
+        )""",
     ),
 )
 """The steps to today's tables: a step that was published never changes, the next one is added."""
@@ -228,19 +238,52 @@ def migrate(store: Store) -> tuple[int, int]:
 
 
 def identify(store: Store) -> str:
-    """The name of a store in a shared database; made when it is first needed."""
+    """The name of a store in a shared database; made when it is first needed.
+
+    Where an object store is named, too, its jobs are this store's: a folder that asks for the first time has the name that is there.
+    """
+    if is_named(store):
+        return read_identity(store).name
+    made = os.urandom(8).hex()
+    return give_name(store, artifacts.name_store(made) if url() is not None and artifacts.url() is not None else made).name
+
+
+class Identity(NamedTuple):
+    """Which store a folder is of."""
+
+    name: str
+    home: str
+    """Which folder of that store, where it has several."""
+    worker: bool
+    """Whether it is one that a worker keeps for itself."""
+
+
+def is_named(store: Store) -> bool:
+    """Whether a folder is known to be of a store in a shared database."""
+    return (jobs.folder(store) / IDENTITY).exists()
+
+
+def read_identity(store: Store) -> Identity:
+    """Which store a folder is of, where it was said."""
     file = jobs.folder(store) / IDENTITY
-    if (record := disk.read_json(file)) is None:
-        with disk.guarded(file), tempfile.TemporaryDirectory(dir=_make_folder(store)) as folder:
-            made = Path(folder) / IDENTITY
-            disk.write_json(made, {"id": os.urandom(8).hex()}, sync=True)
-            # A link is made by one alone, also where the file system has no locks: the others take what is there.
-            with suppress(FileExistsError):
-                file.hardlink_to(made)
-        record = disk.read_json(file) or {}
-    if not _NAME.fullmatch(name := str(record.get("id"))):
+    record = disk.read_json(file) or {}
+    name, home = str(record.get("id")), str(record.get("home", record.get("id")))
+    if not _NAME.fullmatch(name) or not _NAME.fullmatch(home):
         raise RunError(f"{file} is damaged.\n  The store has no name in the database.\n  Put back the one from a backup")
-    return name
+    return Identity(name, home, bool(record.get("worker")))
+
+
+def give_name(store: Store, given: str, *, worker: bool = False) -> Identity:
+    """Give a folder the name of a store, unless it has one; which it is then."""
+    file = jobs.folder(store) / IDENTITY
+    record = {"id": given, "home": os.urandom(8).hex(), **({"worker": True} if worker else {})}
+    with disk.guarded(file), tempfile.TemporaryDirectory(dir=_make_folder(store)) as folder:
+        made = Path(folder) / IDENTITY
+        disk.write_json(made, record, sync=True)
+        # A link is made by one alone, also where the file system has no locks: the others take what is there.
+        with suppress(FileExistsError):
+            file.hardlink_to(made)
+    return read_identity(store)
 
 
 def _make_folder(store: Store) -> Path:
@@ -385,9 +428,7 @@ def _begin(given: str) -> "psycopg.Connection[Any]":
     if (version := _version(Transaction(connection, True, ""))) != len(MIGRATIONS):
         connection.close()
         if version > len(MIGRATIONS):
-            raise RunError(
-                "the tables of the database were made by a newer rlclinic.\n  It cannot be told what they mean.\n  Upgrade this one"
-            )
+            raise RunError(_NEWER)
         raise RunError("the database has no tables of this rlclinic yet.\n  There is no queue.\n  Make them: ", Action("db migrate"))
     _kept()[given] = _Kept(connection)
     return connection
@@ -396,10 +437,29 @@ def _begin(given: str) -> "psycopg.Connection[Any]":
 def connect(given: str) -> "psycopg.Connection[Any]":
     """A new connection to the database of this URL."""
     settings = _read_settings(given)
-    import psycopg
 
     # Prepared statements belong to a connection of the server, and a pooler may hand out another one each time.
-    return psycopg.connect("", autocommit=True, prepare_threshold=None, **settings)
+    return _closing_connection().connect("", autocommit=True, prepare_threshold=None, **settings)
+
+
+@cache
+def _closing_connection() -> "type[psycopg.Connection[Any]]":
+    """A connection that is closed when nobody holds it any more: one that is lent while its pool is disposed of comes back to nobody."""
+    import psycopg
+
+    class ClosingConnection(psycopg.Connection[Any]):
+        process = 0
+
+        def __init__(self, *given: Any, **options: Any) -> None:
+            super().__init__(*given, **options)
+            self.process = os.getpid()
+
+        def __del__(self, *_: Any) -> None:
+            # A forked process has the same socket: to close it there would end the session of the process that uses it.
+            if self.process == os.getpid():
+                self.close()
+
+    return ClosingConnection
 
 
 async def connect_listening(given: str) -> "psycopg.AsyncConnection[Any]":

@@ -10,6 +10,7 @@ came to nothing goes back to the queue, after a pause that doubles each time. Wh
 MOST_FAILURES end it. Where its worker was lost (killed, paused, cut off) it may be innocent, and has MOST_LOSSES.
 """
 
+import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -71,6 +72,14 @@ class Row(NamedTuple):
     cores: int = 1
 
 
+class RunRequest(NamedTuple):
+    """A stop or an adjustment of a run that is trained on a machine which shares no disk with who asks."""
+
+    number: int
+    run: str
+    request: dict[str, Any]
+
+
 class Reservation(NamedTuple):
     """A start before anything is made for it."""
 
@@ -125,14 +134,23 @@ def reserve(store: Store, wanted: Reservation) -> str:
 
 
 def submit(store: Store, id: str, host: str, created: float, *, tags: Collection[str] = (), cores: int = 1, owner: str = "") -> None:
-    """Put a job into the queue, or back into it: of one owner, the oldest is the next."""
+    """Put a job into the queue, or back into it: of one owner, the oldest is the next.
+
+    One whose worker still has its lease stays with it until then, whoever takes it for dead: two would write to its runs.
+    """
     with connections.transaction(store) as database:
-        database.execute(
+        kept = f"rlclinic_job.state = 'claimed' AND rlclinic_job.host = '' AND rlclinic_job.lease_ends > {database.now}"
+        state = database.execute(
             "INSERT INTO rlclinic_job (store, id, created, host, state, tags, cores, owner) VALUES (?, ?, ?, ?, 'queued', ?, ?, ?) "
-            "ON CONFLICT (store, id) DO UPDATE SET state = 'queued', host = excluded.host, tags = excluded.tags, cores = excluded.cores, "
-            "owner = excluded.owner, stop = 0, lease_ends = NULL, due = 0, failures = 0, losses = 0, reason = ''",
+            f"ON CONFLICT (store, id) DO UPDATE SET state = CASE WHEN {kept} THEN 'claimed' ELSE 'queued' END, "
+            f"lease_ends = CASE WHEN {kept} THEN rlclinic_job.lease_ends END, "
+            "host = excluded.host, tags = excluded.tags, cores = excluded.cores, owner = excluded.owner, "
+            "stop = 0, due = 0, failures = 0, losses = 0, reason = '' RETURNING state",
             (database.store, id, created, host, "".join(f",{tag}," for tag in check_tags(tags)), cores, owner),
-        )
+        ).fetchone()[0]
+        if state == "queued":
+            # What was asked of runs before is over.
+            database.execute("DELETE FROM rlclinic_request WHERE store = ? AND job = ?", (database.store, id))
 
 
 def claim(store: Store, host: str, fits: Callable[[str], bool]) -> Claim | None:
@@ -199,8 +217,12 @@ def renew(store: Store, claimed: Claim) -> bool:
             (LEASE_SECONDS, database.store, *claimed),
         ).fetchone()
     if row is None:
-        raise LeaseLost(f"job {claimed.id} is somebody else's by now.\n  Two would write to the same runs.\n  This one stops")
+        raise _lease_lost(claimed)
     return bool(row[0])
+
+
+def _lease_lost(claimed: Claim) -> LeaseLost:
+    return LeaseLost(f"job {claimed.id} is somebody else's by now.\n  Two would write to the same runs.\n  This one stops")
 
 
 def finish(store: Store, claimed: Claim, state: State = "finished", *, used: int | None = None, reason: str = "") -> bool:
@@ -211,6 +233,8 @@ def finish(store: Store, claimed: Claim, state: State = "finished", *, used: int
             "WHERE store = ? AND id = ? AND attempt = ? AND state IN ('claimed', 'queued')",
             (state, used, reason, database.store, *claimed),
         ).rowcount
+        if changed:
+            database.execute("DELETE FROM rlclinic_request WHERE store = ? AND job = ?", (database.store, claimed.id))
     return changed == 1
 
 
@@ -293,6 +317,13 @@ def count_cores(store: Store, tags: Collection[str] = ()) -> int:
         return int(database.execute(asked, (database.store, WORKER_SECONDS, *named)).fetchone()[0])
 
 
+def list_worker_tags(store: Store) -> list[set[str]]:
+    """The tags of every worker that was heard of lately."""
+    with connections.transaction(store) as database:
+        asked = f"SELECT tags FROM rlclinic_worker WHERE store = ? AND seen > {database.now} - ?"
+        return [set(tags.split(",")[1::2]) for (tags,) in database.execute(asked, (database.store, WORKER_SECONDS)).fetchall()]
+
+
 def find_rows(store: Store, ids: Collection[str]) -> dict[str, Row]:
     """Some jobs of the queue, by their ids."""
     if not ids or not connections.exists(store):
@@ -313,6 +344,29 @@ def ask_stop(store: Store, id: str) -> State | None:
             (database.store, id),
         ).fetchone()
     return None if row is None else row[0]
+
+
+def send_request(store: Store, id: str, run: str, request: dict[str, Any]) -> None:
+    """Leave a request to a run for whoever does its job; requests are heard in their order."""
+    with connections.transaction(store) as database:
+        # Of two at the same moment one waits here.
+        database.execute("UPDATE rlclinic_job SET stop = stop WHERE store = ? AND id = ?", (database.store, id))
+        database.execute(
+            "INSERT INTO rlclinic_request (store, job, number, run, request) "
+            "SELECT ?, ?, coalesce(max(number), 0) + 1, ?, ? FROM rlclinic_request WHERE store = ? AND job = ?",
+            (database.store, id, run, json.dumps(request), database.store, id),
+        )
+
+
+def read_requests(store: Store, claimed: Claim) -> list[RunRequest]:
+    """What runs of a job were asked, oldest first; LeaseLost if the job is no longer this worker's."""
+    with connections.transaction(store) as database:
+        asked = "SELECT 1 FROM rlclinic_job WHERE store = ? AND id = ? AND attempt = ? AND state = 'claimed'"
+        if database.execute(asked, (database.store, *claimed)).fetchone() is None:
+            raise _lease_lost(claimed)
+        asked = "SELECT number, run, request FROM rlclinic_request WHERE store = ? AND job = ? ORDER BY number"
+        rows = database.execute(asked, (database.store, claimed.id)).fetchall()
+    return [RunRequest(number, run, json.loads(request)) for number, run, request in rows]
 
 
 def list_rows(store: Store) -> list[Row]:

@@ -5,6 +5,7 @@ appends, renames and locks, which object stores do not have. What is put there i
 
     parts/<id>/<sha256>                 a file of a run or group, by its content
     manifests/<kind>/<id>/<number>.json which files a run or group has; small ones are in it. The one with the highest number holds
+    store.json                          the name of the store whose jobs workers on other machines do (`ops.jobs.remote`)
 
 A number is taken with a conditional put, which only one of two succeeds with: whoever goes on with a run somewhere else takes the next
 one, and a machine that was cut off meanwhile is told so, and replaces nothing. What a reader gets has the sum that the manifest
@@ -23,7 +24,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -33,7 +34,7 @@ from urllib.parse import urlsplit
 
 from rlclinic.actions import Action
 from rlclinic.errors import NotFound, RunError, UsageError
-from rlclinic.runs import disk, lease, selector, status_file
+from rlclinic.runs import disk, jobs, lease, selector, status_file
 from rlclinic.runs.lock import HOST
 from rlclinic.runs.record import CHECKPOINTS, CONFIG, GROUP, GROUPS, METRICS, Checkpoint, Group, Run
 from rlclinic.runs.store import Store
@@ -47,18 +48,38 @@ MOST_BYTES: Final = 4 << 30
 """Of one file."""
 MOST_MANIFEST_BYTES: Final = 16 << 20
 AT_ONCE: Final = 8
-UPLOAD_SECONDS: Final = 30.0
+UPLOAD_SECONDS: Final = float(os.environ.get("RLCLINIC_UPLOAD_SECONDS") or 30.0)
 """How often runs that train are put into the object store, as far as they have something new."""
 TRIES: Final = 3
 _PATH: Final = re.compile(r"(checkpoints/\d{1,18}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """A file of a run or group: nothing that leads out of its folder."""
 _LINK: Final = re.compile(r"@(best|last)")
-_LEFT_OUT: Final = frozenset({"control.json", "launch.log"})
-Kind = Literal["runs", "groups"]
+_LEFT_OUT: Final = frozenset({"control.json", "control.lock", "launch.log", "lock"})
+_STORE: Final = "store.json"
+Kind = Literal["runs", "groups", "jobs"]
+_NEEDED: Final[dict[Kind, str]] = {"runs": CONFIG, "groups": GROUP, "jobs": jobs.JOB}
+"""Without which nobody can tell what it is."""
+
+
+class JobFolder(NamedTuple):
+    """A job: its record and its log."""
+
+    path: Path
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+
+Item = Run | Group | JobFolder
 
 
 class Taken(RunError):
     """Another machine has gone on with a run."""
+
+
+class Away(RunError):
+    """The object store does not answer, or not as it should."""
 
 
 class Manifest(NamedTuple):
@@ -113,7 +134,7 @@ def check(given: str) -> str:
 
 
 @contextmanager
-def _opened(given: str) -> Iterator[Any]:
+def _opened(given: str, patience_seconds: float = 60.0) -> Iterator[Any]:
     """The object store; what goes wrong with it is said in our words, which hold no secret."""
     try:
         from obstore import exceptions
@@ -129,13 +150,13 @@ def _opened(given: str) -> Iterator[Any]:
         # Options that are given replace those of the environment, of which this is one.
         plain = os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true")
         patience["client_options"] = {"timeout": "120s", "connect_timeout": "5s", "allow_http": plain}
-        patience["retry_config"] = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
+        patience["retry_config"] = {"max_retries": 4, "retry_timeout": timedelta(seconds=patience_seconds)}
     try:
         yield from_url(given, **patience)
     except (exceptions.BaseError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # of this machine's own disk
-        raise RunError(
+        raise Away(
             f"the object store {given} cannot be used: {type(error).__name__}.\n  What is here stays as it is.\n"
             "  See that it can be reached and that the credentials hold, then: ",
             Action("artifacts push"),
@@ -145,8 +166,8 @@ def _opened(given: str) -> Iterator[Any]:
 # ── putting ──
 
 
-def push(items: Sequence[Run | Group], given: str | None = None) -> list[str]:
-    """Put what is new of runs and groups into the object store; the ids of those that had something new.
+def push(items: Sequence[Item], given: str | None = None) -> list[str]:
+    """Put what is new of runs, groups and jobs into the object store; the ids of those that had something new.
 
     Taken where another machine has gone on with one of them: it keeps what it has, and so does this one.
     """
@@ -157,7 +178,7 @@ def push(items: Sequence[Run | Group], given: str | None = None) -> list[str]:
         return [item.id for item in items if _push_whole(remote, item)]
 
 
-def _push_whole(remote: Any, item: Run | Group) -> bool:
+def _push_whole(remote: Any, item: Item) -> bool:
     for _ in range(TRIES):
         try:
             return _push_one(remote, item)
@@ -166,12 +187,14 @@ def _push_whole(remote: Any, item: Run | Group) -> bool:
     raise RunError(f"{item.path} changes faster than it can be read.\n  Nothing of it was put into the object store.\n  Try again later")
 
 
-def _push_one(remote: Any, item: Run | Group) -> bool:
+def _push_one(remote: Any, item: Item) -> bool:
     import obstore
     from obstore.exceptions import AlreadyExistsError
 
-    kind: Kind = "runs" if isinstance(item, Run) else "groups"
-    mark = disk.read_json(item.path / MARK) or {"owner": secrets.token_hex(8), "number": 0}
+    kind = _kind(item)
+    mark = _make_mark(item.path)
+    if mark.get("partial"):
+        return False  # it only shows what another machine does
     contents, links = _read_folder(item)
     files = {name: _describe(content) for name, content in contents.items()}
     digest = hashlib.sha256(json.dumps([files, links], sort_keys=True).encode()).hexdigest()
@@ -187,12 +210,7 @@ def _push_one(remote: Any, item: Run | Group) -> bool:
             with suppress(AlreadyExistsError):  # by its content: it is the same
                 obstore.put(remote, f"parts/{item.id}/{files[name]['sha256']}", content, mode="create", use_multipart=False)
     number = (0 if newest is None else newest.number) + 1
-    record = {"schema_version": 1, "kind": kind, "id": item.id, "owner": mark["owner"], "host": HOST, "files": files, "links": links}
-    # Not this process's any more: another worker may have gone on from the last checkpoint.
-    lease.check()
-    try:
-        obstore.put(remote, _place(kind, item.id, number), json.dumps(record).encode(), mode="create")
-    except AlreadyExistsError:
+    if not _put_manifest(remote, Manifest(kind, item.id, number, mark["owner"], HOST, files, links)):
         # Two processes of this machine, of which one suffices; or somebody else.
         newest = _find_newest(remote, kind, item.id)
         if newest is None or newest.owner != mark["owner"]:
@@ -203,7 +221,23 @@ def _push_one(remote: Any, item: Run | Group) -> bool:
     return True
 
 
-def _read_folder(item: Run | Group) -> tuple[dict[str, bytes | Path], dict[str, str]]:
+def _put_manifest(remote: Any, manifest: Manifest) -> bool:
+    """Take the next number; False if somebody else has it by now."""
+    import obstore
+    from obstore.exceptions import AlreadyExistsError
+
+    # Not this process's any more: another worker may have gone on from the last checkpoint. One that goes on takes a number before it
+    # does anything, so that whoever is paused between this look and the put finds that number gone.
+    lease.check()
+    try:
+        content = json.dumps({"schema_version": 1, **manifest._asdict()}).encode()
+        obstore.put(remote, _place(manifest.kind, manifest.id, manifest.number), content, mode="create")
+    except AlreadyExistsError:
+        return False
+    return True
+
+
+def _read_folder(item: Item) -> tuple[dict[str, bytes | Path], dict[str, str]]:
     """The files as they stand, those that belong together together: checkpoints first, the rows and the state after them.
 
     Large ones that do not change any more stay where they are until they are sent. FileNotFoundError if one is removed meanwhile.
@@ -287,7 +321,7 @@ def uploading(runs: Sequence[Run]) -> Iterator[None]:
         push_or_say([*runs, *groups], said)
 
 
-def push_or_say(items: Sequence[Run | Group], said: set[str] | None = None) -> None:
+def push_or_say(items: Sequence[Item], said: set[str] | None = None) -> None:
     """Put runs and groups into the object store, if one is named; say on stderr what went wrong, each thing once."""
     for item in items:
         try:
@@ -308,9 +342,7 @@ def push_or_say(items: Sequence[Run | Group], said: set[str] | None = None) -> N
 
 def pull(store: Store, ids: Sequence[str], given: str | None = None) -> list[str]:
     """Bring runs and groups whole into a store, to look at or to go on with; the ids of what was brought, members of groups too."""
-    named = check(given) if given is not None else url()
-    if named is None:
-        raise UsageError(f"no object store is named.\n  There is nowhere to read from.\n  Type: export {VARIABLE}=s3://BUCKET/PREFIX")
+    named = check(given) if given is not None else _require_url()
     brought: list[str] = []
     with _opened(named) as remote:
         waiting = list(ids)
@@ -331,7 +363,7 @@ def pull(store: Store, ids: Sequence[str], given: str | None = None) -> list[str
 
 
 def _bring_whole(remote: Any, store: Store, manifest: Manifest) -> None:
-    folder = _folder(store, manifest)
+    folder = find_folder(store, manifest.kind, manifest.id)
     mark = disk.read_json(folder / MARK)
     if folder.exists():
         if mark is None or mark.get("digest") is None:
@@ -350,12 +382,159 @@ def _bring_whole(remote: Any, store: Store, manifest: Manifest) -> None:
         whole.mkdir()
         _write_files(remote, whole, manifest, list(manifest.files))
         # A copy of its own from here on: the first of the two that goes on with it keeps the name.
-        digest = hashlib.sha256(json.dumps([manifest.files, manifest.links], sort_keys=True).encode()).hexdigest()
-        disk.write_json(whole / MARK, {"owner": secrets.token_hex(8), "number": manifest.number, "digest": digest})
+        disk.write_json(whole / MARK, {"owner": secrets.token_hex(8), "number": manifest.number, "digest": _digest(manifest)})
         old = Path(made) / "old"
         if folder.exists():
             folder.rename(old)
         whole.rename(folder)
+
+
+# ── copies on several machines ──
+#
+# One machine at a time goes on with a run; the others follow. Which one is not decided here but by the queue and its leases
+# (`ops.jobs.remote`): here it is only made sure that of a machine that does not know yet nothing is taken any more.
+
+
+def take(store: Store, kind: Kind, id: str) -> None:
+    """Go on here with what another machine had: bring it as it stands there, and take the next number. Nothing if none had it.
+
+    What the other machine puts from then on is refused. What it had put until then is what goes on here: between bringing and
+    taking nothing can come, or the number is gone, and this is done again.
+    """
+    with _opened(_require_url()) as remote:
+        while True:
+            newest = _find_newest(remote, kind, id)
+            if newest is None or newest.owner == (mark := _read_mark(store, kind, id))["owner"]:
+                return
+            # What a job's process has begun to print stays: it goes on printing there.
+            _copy(remote, store, newest, mark, whole=True, keep={jobs.LOG})
+            if _put_manifest(remote, newest._replace(number=newest.number + 1, owner=mark["owner"], host=HOST)):
+                about = {"owner": mark["owner"], "number": newest.number + 1, "digest": _digest(newest)}
+                disk.write_json(find_folder(store, kind, id) / MARK, about)
+                return
+
+
+def follow(
+    store: Store,
+    kind: Kind,
+    id: str,
+    *,
+    whole: bool,
+    patience_seconds: float = 60.0,
+    wanted: Callable[[dict[str, Any]], bool] = lambda record: True,
+) -> bool:
+    """Show here what another machine does; False if this one was the last that put something there, or nobody was.
+
+    `whole`: with checkpoints, so that this machine may go on with it once the other one has ended. `wanted` looks at its record first.
+    """
+    with _opened(_require_url(), patience_seconds) as remote:
+        newest = _find_newest(remote, kind, id)
+        if newest is None or newest.owner == (mark := _read_mark(store, kind, id))["owner"]:
+            return False
+        if (mark["number"] != newest.number or (whole and mark.get("partial"))) and wanted(_read_record(newest)):
+            _copy(remote, store, newest, mark, whole=whole)
+    return True
+
+
+def is_followed(store: Store, kind: Kind, id: str) -> bool:
+    """Whether the copy here only shows what another machine does."""
+    return bool((disk.read_json(find_folder(store, kind, id) / MARK) or {}).get("partial"))
+
+
+def _read_mark(store: Store, kind: Kind, id: str) -> dict[str, Any]:
+    folder = find_folder(store, kind, id)
+    with disk.guarded(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    return _make_mark(folder)
+
+
+def _make_mark(folder: Path) -> dict[str, Any]:
+    """Which manifest the copy in a folder stands for; of two that put it there for the first time at the same moment, both get the same."""
+    if (mark := disk.read_json(folder / MARK)) is None:
+        with disk.guarded(folder), tempfile.TemporaryDirectory(dir=folder, prefix=".mark-") as made:
+            disk.write_json(Path(made) / MARK, {"owner": secrets.token_hex(8), "number": 0})
+            with suppress(FileExistsError):
+                (folder / MARK).hardlink_to(Path(made) / MARK)
+        mark = disk.read_json(folder / MARK) or {}
+    return {"owner": secrets.token_hex(8), "number": 0, **mark}
+
+
+def _copy(remote: Any, store: Store, manifest: Manifest, mark: dict[str, Any], *, whole: bool, keep: Collection[str] = ()) -> None:
+    """Make the folder what a manifest says, as far as it is not, but for files that are there and are to be kept."""
+    folder = find_folder(store, manifest.kind, manifest.id)
+    with disk.guarded(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    # A kill in the middle leaves a copy that is put nowhere, and brought again.
+    disk.write_json(folder / MARK, {"owner": mark["owner"], "number": 0, "partial": True})
+    named = {step for name in manifest.files if (step := _step(name)) is not None}
+    for old in [*folder.glob(f"{CHECKPOINTS}/[0-9]*")] if whole else []:
+        if old.name not in named:
+            shutil.rmtree(old)
+    kept = {name for name in keep if (folder / name).exists()}
+    for old in folder.iterdir():
+        if old.is_file() and not old.is_symlink() and _PATH.fullmatch(old.name) and old.name not in {*manifest.files, *_LEFT_OUT, *kept}:
+            old.unlink()
+    wanted = [name for name in manifest.files if (whole or "/" not in name) and name not in kept]
+    _write_files(remote, folder, manifest, [name for name in wanted if not _is_there(folder / name, manifest.files[name])])
+    known: dict[str, Any] = {"owner": mark["owner"], "number": manifest.number}
+    disk.write_json(folder / MARK, {**known, "digest": _digest(manifest)} if whole else {**known, "partial": True})
+
+
+def _read_record(manifest: Manifest) -> dict[str, Any]:
+    try:
+        record = json.loads(base64.b64decode(manifest.files[_NEEDED[manifest.kind]].get("content", "")))
+    except ValueError:
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _step(name: str) -> str | None:
+    parts = name.split("/")
+    return parts[1] if len(parts) == 3 else None
+
+
+def _is_there(path: Path, about: dict[str, Any]) -> bool:
+    try:
+        return path.stat().st_size == about["size"] and _describe(path)["sha256"] == about["sha256"]
+    except FileNotFoundError:
+        return False
+
+
+def name_store(name: str) -> str:
+    """Give the object store the name of the store whose jobs are in it, unless it has one; the one that it has then."""
+    import obstore
+    from obstore.exceptions import AlreadyExistsError
+
+    with _opened(_require_url()) as remote, suppress(AlreadyExistsError):
+        obstore.put(remote, _STORE, json.dumps({"id": name}).encode(), mode="create")
+        return name
+    return find_store_name() or name
+
+
+def find_store_name() -> str | None:
+    """The name of the store whose jobs are in the object store."""
+    import obstore
+    from obstore.exceptions import NotFoundError
+
+    with _opened(_require_url()) as remote:
+        try:
+            record = json.loads(bytes(obstore.get(remote, _STORE).bytes()))
+        except (FileNotFoundError, NotFoundError):
+            return None
+        except ValueError:
+            record = None
+    if not isinstance(record, dict) or not isinstance(record.get("id"), str):
+        raise RunError(f"{_STORE} in the object store is none of ours.\n  Nobody knows whose jobs are there.\n  Take another prefix")
+    return str(record["id"])
+
+
+def _require_url() -> str:
+    if (named := url()) is None:
+        raise UsageError(f"no object store is named.\n  There is nowhere to read from.\n  Type: export {VARIABLE}=s3://BUCKET/PREFIX")
+    return named
+
+
+# ── mirrors ──
 
 
 def open_mirror(given: str, target: str | None = None, *, checkpoints: bool = False) -> Path:
@@ -413,7 +592,7 @@ def _mirror_manifests(remote: Any, store: Store) -> None:
 
 
 def _mirror_files(remote: Any, store: Store, item: Run | Group, checkpoints: bool) -> None:
-    kind: Kind = "runs" if isinstance(item, Run) else "groups"
+    kind = _kind(item)
     manifest = _read_manifest(remote, kind, item.id, (disk.read_json(item.path / MARK) or {}).get("number", 0))
     manifest = manifest or _find_newest(remote, kind, item.id)
     if manifest is None:
@@ -444,8 +623,17 @@ def _write_files(remote: Any, folder: Path, manifest: Manifest, names: Sequence[
             disk.point(folder / CHECKPOINTS / link, step)
 
 
-def _folder(store: Store, manifest: Manifest) -> Path:
-    return store.root / (GROUPS if manifest.kind == "groups" else "") / manifest.id
+def find_folder(store: Store, kind: Kind, id: str) -> Path:
+    """Where a run, group or job lies in a store."""
+    return jobs.folder(store, id) if kind == "jobs" else store.root / (GROUPS if kind == "groups" else "") / id
+
+
+def _kind(item: Item) -> Kind:
+    return "jobs" if isinstance(item, JobFolder) else "runs" if isinstance(item, Run) else "groups"
+
+
+def _digest(manifest: Manifest) -> str:
+    return hashlib.sha256(json.dumps([manifest.files, manifest.links], sort_keys=True).encode()).hexdigest()
 
 
 # ── manifests ──
@@ -510,8 +698,7 @@ def _read_manifest(remote: Any, kind: Kind, id: str, number: int) -> Manifest | 
         raise _odd(id)
     if not all(_LINK.fullmatch(str(link)) and str(step).isdigit() for link, step in links.items()):
         raise _odd(id)
-    needed = CONFIG if kind == "runs" else GROUP
-    if needed not in files:
+    if _NEEDED[kind] not in files:
         raise _odd(id)
     return Manifest(
         kind, id, number, str(record.get("owner")), str(record.get("host"))[:64], files, {key: str(step) for key, step in links.items()}

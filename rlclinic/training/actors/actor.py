@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rlclinic.config import Config
 from rlclinic.training import envs, rng
+from rlclinic.training.data import info_columns
 from rlclinic.training.data.rollouts import Rollout
 from rlclinic.training.loops import on_policy
 from rlclinic.training.loops.on_policy import Learner, Plan, Position
@@ -19,6 +20,7 @@ from rlclinic.training.maths.normalize import Moments
 Arrays = dict[str, np.ndarray]
 SENT: Final = (
     "obs", "next_obs", "action", "dist", "log_prob", "reward", "terminated", "truncated", "valid", "success", "action_mask", "goes_on",
+    "said",
 )  # fmt: skip
 """What travels of a rollout; the rest follows from it."""
 
@@ -75,6 +77,8 @@ class Collected(NamedTuple):
     where: Where
     env_seconds: float
     seconds: float
+    episodes: tuple[tuple[int, np.ndarray], ...] = ()
+    """What episodes that ended have said of themselves, as (member, values); see `info_columns.Window`."""
 
 
 class ActorDied(Exception):
@@ -109,12 +113,14 @@ class Actor:
 
         torch.set_num_threads(1)
         config, seeds = given.config, given.own_seeds()
-        self._env = envs.make(config.env, seeds, config.env.n_envs, factory=given.factory)
+        settings = config.env.reading(info_columns.list_step_numbers(config))
+        self._env = envs.make(settings, seeds, config.env.n_envs, factory=given.factory)
         plan = assembly.plan_for(config, self._env, given.corrections)
         assert isinstance(plan, Plan)
         self._plan = plan
         self._seed = torch.tensor(seeds, dtype=torch.int64).view(-1, 1, 1)
         self._position = Position(self._env.reset(), self._env.action_mask)
+        self._info: info_columns.Window | None = getattr(self._env, "info", None)
 
     def where(self) -> Where:
         """Where its environments stand."""
@@ -131,9 +137,12 @@ class Actor:
             self._position = Position(self._env.load_state(tensors(order.start)), self._env.action_mask)
         stats = None if order.stats is None else Moments(*(torch.from_numpy(each) for each in order.stats))
         learner = Learner(torch.from_numpy(order.flat), None, stats)  # type: ignore[arg-type]  # nothing is learned here
+        if self._info is not None:
+            self._info.fresh = []
         rollout = on_policy.collect(self._plan, learner, self._env, self._position, self._seed, order.turn, clock)
         steps = arrays({name: each for name in SENT if (each := getattr(rollout, name)) is not None})
-        return Collected(steps, self.where(), clock["env"], perf_counter() - began)
+        episodes = () if self._info is None else tuple(self._info.fresh or ())
+        return Collected(steps, self.where(), clock["env"], perf_counter() - began, episodes)
 
     def close(self) -> None:
         """Free its environments."""

@@ -6,6 +6,7 @@ would hold some of its actors' places and wait for the others' forever. They end
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -59,14 +60,20 @@ class RayActor:
                 Change("algo.actors_on", "processes"),
             ) from reason
         self.said: Any = self._actor.where.remote()
+        self._lost: Exception | None = None
 
     def ask(self, order: Order) -> None:
-        self.said = self._actor.collect.remote(order)
+        try:
+            self.said = self._actor.collect.remote(order)
+        except ray_cluster.errors_of(self._ray) as error:  # heard of when it is listened to
+            self.said, self._lost = None, error
 
     def hear(self) -> Any:
         try:
+            if self._lost is not None:
+                raise self._lost
             said = self._ray.get(self.said)
-        except self._ray.exceptions.RayError as error:
+        except ray_cluster.errors_of(self._ray) as error:
             self.kill()
             raise ActorDied(ray_cluster.shorten(error)) from None
         if isinstance(said, str):
@@ -74,7 +81,8 @@ class RayActor:
         return writable(said)
 
     def kill(self) -> None:
-        self._ray.kill(self._actor)
+        with suppress(*ray_cluster.errors_of(self._ray), ValueError):  # the cluster is gone, or another one by now
+            self._ray.kill(self._actor)
 
     def close(self) -> None:
         if self._ray.is_initialized():
@@ -86,10 +94,14 @@ start = RayActor
 
 def ready(actors: Sequence[RayActor]) -> list[int]:
     """Those that have something to say, in the order given; waits until there is one."""
-    ray, references = ray_cluster.load(), [each.said for each in actors]
-    ray.wait(references, num_returns=1)
-    heard = ray.wait(references, num_returns=len(references), timeout=0)[0]
-    return [index for index, reference in enumerate(references) if reference in heard]
+    ray, asked = ray_cluster.load(), [each.said for each in actors if each.said is not None]
+    try:
+        if len(asked) == len(actors):
+            ray.wait(asked, num_returns=1)
+        heard = ray.wait(asked, num_returns=len(asked), timeout=0)[0] if asked else []
+    except ray_cluster.errors_of(ray):
+        heard = asked  # they will never be ready: each says so when it is listened to
+    return [index for index, each in enumerate(actors) if each.said is None or each.said in heard]
 
 
 def writable(said: Any) -> Any:

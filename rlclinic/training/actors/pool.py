@@ -20,6 +20,7 @@ from rlclinic.errors import EnvironmentFailed, UsageError
 from rlclinic.training import envs
 from rlclinic.training.actors import on_ray, processes
 from rlclinic.training.actors.actor import ActorDied, ActorPlan, Collected, Order, Transport, Where, receive
+from rlclinic.training.data import info_columns
 from rlclinic.training.data.rollouts import Rollout
 from rlclinic.training.envs.base import Step, Stepping
 from rlclinic.training.loops.on_policy import Learner, Plan
@@ -81,9 +82,14 @@ class Actors:
         self._seeds, self._device, self._factory = tuple(seeds), torch.device(device), factory
         self.actors, self._in_turn, self._max_lag = algo.n_actors, algo.actor_order == "fixed", algo.max_lag
         self._transport: Any = on_ray if algo.actors_on == "ray" else processes
-        one = envs.make(self._config.env, list(seeds[:1]), 1, factory=factory)
+        settings = self._config.env.reading(info_columns.list_step_numbers(config))
+        one = info_columns.check_told(envs.make(settings, list(seeds[:1]), 1, factory=factory), settings)
         self.obs_shape, self.obs_low, self.obs_high, self.picture = one.obs_shape, one.obs_low, one.obs_high, one.picture
         self.action, self.max_episode_steps, self.skips = one.action, one.max_episode_steps, one.skips
+        self.step_info, self.potentials = getattr(one, "step_info", ()), getattr(one, "potentials", None)
+        tells = getattr(one, "info", None) is not None
+        self.info = info_columns.Window(config.env, len(seeds)) if tells else None
+        """What episodes said of themselves; None where nothing is logged of it."""
         self.exact = one.exact and self._in_turn
         one.close()
         self.members, self.n_envs = len(seeds), algo.n_actors * config.env.n_envs
@@ -145,6 +151,9 @@ class Actors:
             receive(plan, place.learner, said, self._device), place.learner, iteration - place.version, number * self._config.env.n_envs
         )
         self.lags.seen.append(arrived.lag)
+        if self.info is not None:
+            for member, values in said.episodes:
+                self.info.append(member, values)
         for member, text in said.where.failures:
             self.failures.setdefault(member, EnvironmentFailed(text))
         place.where, place.count, place.deaths = said.where, place.count + 1, 0
@@ -234,7 +243,8 @@ class Actors:
 
     def state(self) -> dict[str, Tensor]:
         if not self.exact:
-            return {"resumes": self._resumes.clone()}
+            said = {} if self.info is None else {"info": torch.from_numpy(self.info.recent.copy())}
+            return {"resumes": self._resumes.clone(), **said}
         found = {name: self._stack([place.where.state[name] for place in self._places]) for name in self._places[0].where.state}
         found = {ENV + name: tensor for name, tensor in found.items()} | {"obs": self._stack([place.where.obs for place in self._places])}
         if self._places[0].where.action_mask is not None:
@@ -252,6 +262,8 @@ class Actors:
     def load_state(self, state: dict[str, Tensor]) -> Tensor:
         if not self.exact:
             self._resumes = state["resumes"].cpu() + 1
+            if self.info is not None and "info" in state and state["info"].shape == self.info.recent.shape:
+                self.info.recent = state["info"].cpu().numpy().copy()
             return self.reset()
         counters = state["counters"][0].tolist()
         self._start(lives=counters[0][2])

@@ -5,13 +5,13 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Final, NamedTuple
 
-import torch
 from torch import Tensor
 
 from rlclinic.config import numbers, value_at
 from rlclinic.training import members
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.rollouts import Batch
+from rlclinic.training.engines.cuda_graphs import products
 from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.loops import on_policy
 from rlclinic.training.loops.on_policy import Learner, Position, UpdateStep
@@ -55,7 +55,7 @@ def together(part: RankPart) -> float:
 
     env = assembly.make_own_env(part.config, part.seeds, str(part.ranks.device), None, [], part.share)
     try:
-        return _time(part, env, part.share.start, part.update_step, lambda: part.ranks.sum("calibration", torch.zeros(1)))
+        return _time(part, env, part.share.start, part.update_step, part.ranks.meet)
     finally:
         env.close()
 
@@ -81,7 +81,8 @@ def _time(part: RankPart, env: VecEnv, first_env: int, step: UpdateStep, meet: C
         batch = _fill(own, plan.batch_rows) if batch is None else batch
         meet()
         started = perf_counter()
-        step(plan, learner.flat, learner.optimizer, batch, hp, None)
+        with products(tf32=plan.precision == "tf32"):  # alone, too: bits are not what ranks save
+            step(plan, learner.flat, learner.optimizer, batch, hp, None)
         learned.append(perf_counter() - started)
     steps = plan.config.n_steps / STEPS
     updates = plan.n_epochs * plan.rollout_size / plan.batch_rows

@@ -19,18 +19,22 @@ from rlclinic.training.parallel.watch import RankLost
 
 def main() -> int:
     """The process of a rank: no run folder, no signals of its own; it ends with rank 0."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        # Ctrl-C reaches the whole group: rank 0 decides when to end. If rank 0 is gone, the kernel asks with SIGTERM.
-        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else lambda *_: os._exit(0))
+    # Ctrl-C reaches the whole group: rank 0 decides when to end. If rank 0 is gone, the kernel asks with SIGTERM, which ends this one at
+    # once (SIG_DFL): a handler in Python would wait until whatever it waits for inside of PyTorch has come.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     here = ranks.join()
     try:
         serve(here)
     except RankLost as error:
         here.heart.last_words(str(error).splitlines()[0])
-        print(f"rank {here.rank}: {error}", file=sys.stderr)
-        return 1
+        print(f"rank {here.rank}: {error}", file=sys.stderr, flush=True)
+        # At once: the thread that tells rank 0 where this one is may wait for a link that is gone, inside of PyTorch. An interpreter
+        # that ends under such a thread ends by SIGABRT or SIGSEGV.
+        os._exit(1)
     except BaseException as error:
         here.heart.last_words(str(error) if isinstance(error, RlclinicError) else f"{type(error).__name__}: {error}")
+        here.heart.stop()
         raise
     here.close()
     return 0
@@ -51,7 +55,7 @@ def serve(here: Ranks) -> None:
             continue
         assert part is not None
         if kind == "learner":
-            learner = part.take_optimizer(read_learner(tensors))
+            learner = part.take_weights(part.take_optimizer(read_learner(tensors)))
         elif kind == "iterate":
             assert learner is not None
             learner = _iterate(part, learner, order, clock)

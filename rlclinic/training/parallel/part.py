@@ -3,7 +3,8 @@
 Each method that exchanges something is called by all ranks at the same time (see `engine` and `follower`).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from time import perf_counter
@@ -17,17 +18,20 @@ from rlclinic.training.actors.actor import SENT
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data import rollouts
 from rlclinic.training.data.rollouts import Batch, Rollout
+from rlclinic.training.engines.cuda_graphs import products
 from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.fast import gradients
 from rlclinic.training.loops import on_policy
 from rlclinic.training.loops.on_policy import Estimates, Iteration, Learner, Plan, Position
 from rlclinic.training.maths.normalize import Moments
+from rlclinic.training.nets import encoders
 from rlclinic.training.optim import OptimizerState
 from rlclinic.training.parallel import shares
+from rlclinic.training.parallel.layer_shares import LayerShares
 from rlclinic.training.parallel.ranks import Ranks, Tensors
 from rlclinic.training.sentinels import fingerprints
 
-COMMON: Final = ("clock", "resumes", "info")
+COMMON: Final = ("clock", "resumes", "taken", "info")
 """What of an environment's state is a member's, not each env's."""
 ESTIMATED: Final = ("advantage", "returns", "value", "weight")
 """What travels of a rank's estimates."""
@@ -44,6 +48,7 @@ class RankPart:
         from rlclinic.training import assembly  # which makes parts
 
         self.ranks, self.config, self.seeds = ranks, config, seeds
+        torch.backends.cudnn.allow_tf32 = config.run.precision == "tf32"  # PyTorch's own default rounds convolutions to ten bits
         self.share = shares.envs(config.env.n_envs, ranks.rank, ranks.world)
         self.env: VecEnv = assembly.make_own_env(config, seeds, str(ranks.device), None, weights, self.share)
         self.position = Position(torch.empty(0))
@@ -53,6 +58,9 @@ class RankPart:
         """Seconds of iterations since the last testimony: of work, and inside of collectives."""
         self._rows: list[int] = []
         self._last: tuple[Iteration, Hyperparameters, int] | None = None
+        self.layers: LayerShares | None = None
+        """Where weights are shared out: how."""
+        self._good: Tensor | None = None
         self.failures: dict[int, str] = {}
         """Members whose environment broke, on any rank, and how."""
 
@@ -63,6 +71,7 @@ class RankPart:
         plan = assembly.with_engine(assembly.plan_for(self.config, self.env, corrections), engine)
         assert isinstance(plan, Plan)
         self.plan = plan
+        self.layers = LayerShares(plan.policy.layout, self.ranks) if self.config.run.shard_weights else None
         self.ranks.in_order = "ranks_summed_in_order" in corrections
 
     # ── environments ──
@@ -98,15 +107,24 @@ class RankPart:
         """One iteration of every member: play, put rollouts together, learn. What comes out is of all envs, and the same on all ranks."""
         ranks, plan = self.ranks, self.plan
         started, waited, env_before = perf_counter(), ranks.waited, clock["env"]
+        mine = None if self.layers is None else self._own_weights(learner.flat)
+        # To play, all of them are needed at every step: for that long, and while nothing is differentiated.
+        playing = learner if mine is None else replace(learner, flat=self._join_weights("weights", mine, plan.policy.layout.width))
         ranks.pulse.does("playing")
-        own = on_policy.collect(plan, learner, self.env, self.position, self.seed, iteration, clock, first_env=self.share.start)
+        own = on_policy.collect(plan, playing, self.env, self.position, self.seed, iteration, clock, first_env=self.share.start)
         clock["act"] += perf_counter() - started - (clock["env"] - env_before)
         collected = perf_counter()
         ranks.pulse.does("estimating advantages")
-        rollout, whole, raw = self.join_rollouts(learner, own, *on_policy.assess(plan, learner, own, hp))
+        rollout, whole, raw = self.join_rollouts(playing, own, *on_policy.assess(plan, playing, own, hp))
+        del playing
         whole = on_policy.scale(plan, whole)
         ranks.pulse.does("learning")
-        after, readings, last = on_policy.learn(plan, learner, whole, hp, active, self.seed, iteration, rollout, self.update_step)
+        begins = learner if mine is None else replace(learner, flat=mine)
+        after, readings, last = on_policy.learn(plan, begins, whole, hp, active, self.seed, iteration, rollout, self.update_step)
+        if mine is not None:
+            joined = replace(after, flat=self._join_weights("weights", after.flat, plan.policy.layout.width))
+            self._good = on_policy.find_finite(joined, readings)
+            after = after if ranks.rank else joined  # rank 0 evaluates, and writes checkpoints
         ended, exchanged = perf_counter(), ranks.waited - waited
         clock["learn"] += ended - collected - exchanged
         clock["exchange"] = clock.get("exchange", 0.0) + exchanged
@@ -118,7 +136,7 @@ class RankPart:
 
     def finish(self, found: Iteration, hp: Hyperparameters, mask: Tensor) -> Learner:
         """The learner after an iteration, as rank 0 has it: updates that are not finite taken back, normalizers moved on."""
-        good = on_policy.find_finite(found.after, found.readings)
+        good = on_policy.find_finite(found.after, found.readings) if self._good is None else self._good
         after = found.after if bool(good.all()) else on_policy.take_back(found.before, found.after, good)
         return on_policy.update_normalizers(self.plan, after, found.rollout, hp, mask)
 
@@ -173,28 +191,34 @@ class RankPart:
         self, plan: Plan, flat: Tensor, state: OptimizerState, batch: Batch, hp: Hyperparameters, active: Tensor | None
     ) -> tuple[Tensor, OptimizerState, Tensor | None, Tensors]:
         """One gradient step on a minibatch, of which every rank differentiates its own rows."""
-        if not self.config.run.shard_optimizer:
+        if not self._shares_optimizer:
             grad, readings = self.average_gradient(flat, batch, hp)
             flat, state, active = on_policy.apply_gradient(plan, flat, state, grad, readings, batch.weight, hp, active)
             return flat, state, active, readings
         grad, readings = self._scatter_gradient(flat, batch, hp)
-        mine, width = self._own_weights(flat), flat.shape[1]
+        mine, width = self._own_weights(flat), plan.policy.layout.width
         stepped = self._own_numbers(hp, width)
         mine, state, active = on_policy.apply_gradient(plan, mine, state, grad, readings, batch.weight, stepped, active)
-        return self._join_weights("weights", mine, width), state, active, readings
+        return (mine if self.layers is not None else self._join_weights("weights", mine, width)), state, active, readings
 
     def own_gradient(self, flat: Tensor, batch: Batch, hp: Hyperparameters) -> tuple[Tensor, Tensors]:
         """This rank's share of a minibatch's gradient and of its readings: summed over ranks, they are the whole minibatch's."""
         rows = shares.rows(batch.log_prob.shape[1], self.ranks.rank, self.ranks.world)
         self._rows.append(rows.stop - rows.start)
         own = Batch(*(None if field is None else field[:, rows] for field in batch))  # type: ignore[arg-type]
-        grad, readings = gradients.gradient(self.plan, flat, own, hp)
+        if batch.weight is None or own.weight is None:
+            share: Tensor | float = own.log_prob.shape[1] / batch.log_prob.shape[1]
+        else:
+            # A mean over the rows that count: of the whole minibatch, not of the share.
+            share = own.weight.sum(1, keepdim=True).clamp(min=1.0) / batch.weight.sum(1, keepdim=True).clamp(min=1.0)
+        if self.layers is not None:
+            # Already summed over ranks: layer by layer, on the way back.
+            with products(tf32=self.plan.precision == "tf32"):
+                grad, readings = self.layers.gradient(self.plan, self._own_weights(flat), own, hp, share)
+        else:
+            with products(tf32=self.plan.precision == "tf32"):
+                grad, readings = gradients.gradient(self.plan, flat, own, hp)
         with torch.no_grad():
-            if batch.weight is None or own.weight is None:
-                share: Tensor | float = own.log_prob.shape[1] / batch.log_prob.shape[1]
-            else:
-                # A mean over the rows that count: of the whole minibatch, not of the share.
-                share = own.weight.sum(1, keepdim=True).clamp(min=1.0) / batch.weight.sum(1, keepdim=True).clamp(min=1.0)
             found = {}
             for name, reading in readings.items():
                 if reading.shape[1] == 1:
@@ -202,7 +226,7 @@ class RankPart:
                 else:  # rows [M, B]: each in its own place
                     found[name] = reading.new_zeros(reading.shape[0], batch.log_prob.shape[1])
                     found[name][:, rows] = reading
-            return grad * share, found
+            return (grad if self.layers is not None else grad * share), found
 
     def average_gradient(self, flat: Tensor, batch: Batch, hp: Hyperparameters) -> tuple[Tensor, Tensors]:
         """The gradient [M, P] of a whole minibatch and its readings: one message."""
@@ -221,26 +245,39 @@ class RankPart:
         """The gradient of this rank's own weights [M, S], of the whole minibatch, and the readings of the whole minibatch."""
         grad, readings = self.own_gradient(flat, batch, hp)
         with torch.no_grad():
+            if self.layers is not None:
+                return self._sum_readings(grad, self.layers.squares(grad, self.plan.policy.parts), readings)
             members, world = len(grad), self.ranks.world
             padded = torch.nn.functional.pad(grad, (0, self._size(grad.shape[1]) * world - grad.shape[1]))
             own = self.ranks.scatter_sum("gradient", padded.view(members, world, -1).transpose(0, 1).contiguous())
             first = shares.weights(grad.shape[1], self.ranks.rank, world).start
             ends = torch.tensor([0, *self.plan.policy.parts], device=own.device).cumsum(0).sub(first).clamp(0, own.shape[1]).tolist()
             squares = torch.stack([(own[:, a:b] * own[:, a:b]).sum(1) for a, b in pairwise(ends)], 1)
-            buffer = self.ranks.sum("readings", torch.cat([squares, *readings.values()], 1))
-            parts = buffer.split([squares.shape[1], *(each.shape[1] for each in readings.values())], 1)
-            return own, dict(zip(("grad_squares", *readings), parts, strict=True))
+            return self._sum_readings(own, squares, readings)
+
+    def _sum_readings(self, own: Tensor, squares: Tensor, readings: Tensors) -> tuple[Tensor, Tensors]:
+        buffer = self.ranks.sum("readings", torch.cat([squares, *readings.values()], 1))
+        parts = buffer.split([squares.shape[1], *(each.shape[1] for each in readings.values())], 1)
+        return own, dict(zip(("grad_squares", *readings), parts, strict=True))
+
+    @property
+    def _shares_optimizer(self) -> bool:
+        return self.config.run.shard_optimizer or self.layers is not None
 
     def _size(self, width: int) -> int:
         own = shares.weights(width, self.ranks.rank, self.ranks.world)
         return own.stop - own.start
 
     def _own_weights(self, flat: Tensor) -> Tensor:
-        """This rank's share of [M, P] as [M, S]; what lies beyond the last weight is 0."""
+        """This rank's share of [M, P] as [M, S], where it is not that already; what lies beyond the last weight is 0."""
+        if self.layers is not None:
+            return flat if flat.shape[1] == self.layers.width else self.layers.take(flat)
         width, own = flat.shape[1], shares.weights(flat.shape[1], self.ranks.rank, self.ranks.world)
         return torch.nn.functional.pad(flat[:, own], (0, max(0, own.stop - max(width, own.start)))).contiguous()
 
     def _join_weights(self, name: str, mine: Tensor, width: int) -> Tensor:
+        if self.layers is not None:
+            return self.layers.join(name, mine)
         return self.ranks.gather(name, mine).transpose(0, 1).reshape(len(mine), -1)[:, :width].contiguous()
 
     def _own_numbers(self, hp: Hyperparameters, width: int) -> Hyperparameters:
@@ -250,16 +287,20 @@ class RankPart:
 
     def take_optimizer(self, learner: Learner) -> Learner:
         """The learner with this rank's share of the optimizer's state, where it is shared out."""
-        if not self.config.run.shard_optimizer or learner.optimizer.mean.shape != learner.flat.shape:
+        if not self._shares_optimizer or learner.optimizer.mean.shape != learner.flat.shape:
             return learner
         state = learner.optimizer
         return replace(learner, optimizer=OptimizerState(self._own_weights(state.mean), self._own_weights(state.square), state.steps))
 
+    def take_weights(self, learner: Learner) -> Learner:
+        """The learner of a rank that has its share of the weights alone, where they are shared out."""
+        return learner if self.layers is None else replace(learner, flat=self._own_weights(learner.flat))
+
     def join_optimizer(self, learner: Learner) -> Learner:
         """The inverse: all of it on every rank, as a checkpoint has it."""
-        if learner.optimizer.mean.shape == learner.flat.shape:
+        state, width = learner.optimizer, self.plan.policy.layout.width
+        if state.mean.shape[1] == width:
             return learner
-        state, width = learner.optimizer, learner.flat.shape[1]
         mean, square = (self._join_weights("optimizer", each, width) for each in (state.mean, state.square))
         return replace(learner, optimizer=OptimizerState(mean, square, state.steps))
 
@@ -273,7 +314,11 @@ class RankPart:
         self.busy, self.waited, self._rows = 0.0, 0.0, []
         if costly:
             normalizers = fingerprints.of_normalizers(learner)
-            own["weights"] = fingerprints.of(learner.flat)
+            flat = learner.flat
+            if self.layers is not None:
+                joined = self._join_weights("weights", self._own_weights(flat), self.plan.policy.layout.width)
+                flat = joined if self.ranks.rank else flat  # what rank 0 has is beside what the others have of it
+            own["weights"] = fingerprints.of(flat)
             own["normalizers"] = torch.zeros(members, dtype=torch.float64) if normalizers is None else normalizers
             own["gradient_error"] = self._check_gradient().double()
         return [{name: each.cpu() for name, each in one.items()} for one in self.ranks.gather_tensors("testimony", own)]
@@ -291,16 +336,29 @@ class RankPart:
         batch = Batch(*(None if field is None else field[:, chosen][:, :rows] for field in found.whole))  # type: ignore[arg-type]
         if self.plan.scales_minibatches:
             batch = batch._replace(advantage=self.plan.standardize(batch.advantage, batch.weight))
-        if self.config.run.shard_optimizer:
-            own, _ = self._scatter_gradient(found.before.flat, batch, hp)
-            together = self._join_weights("gradient", own, found.before.flat.shape[1])
-        else:
-            together, _ = self.average_gradient(found.before.flat, batch, hp)
-        self._rows.pop()
-        if self.ranks.rank:
-            return together.new_zeros(len(together))
-        alone, _ = gradients.gradient(self.plan, found.before.flat, batch, hp)
+        with self._in_float32():
+            if self._shares_optimizer:
+                own, _ = self._scatter_gradient(found.before.flat, batch, hp)
+                together = self._join_weights("gradient", own, self.plan.policy.layout.width)
+            else:
+                together, _ = self.average_gradient(found.before.flat, batch, hp)
+            self._rows.pop()
+            if self.ranks.rank:
+                return together.new_zeros(len(together))
+            alone, _ = gradients.gradient(self.plan, found.before.flat, batch, hp)
         return (together - alone).norm(dim=1) / alone.norm(dim=1).clamp(min=1e-12)
+
+    @contextmanager
+    def _in_float32(self) -> Iterator[None]:
+        """Whatever is learned in: who sums what is looked at, and numbers of few bits are rounded elsewhere in each rank's share."""
+        plan, convolutions = self.plan, torch.backends.cudnn.allow_tf32
+        exact = {} if plan.policy.encoder is None else {"encoder": encoders.in_float32(plan.policy.encoder)}
+        self.plan = replace(plan, precision="float32", policy=replace(plan.policy, **exact))  # type: ignore[arg-type]
+        torch.backends.cudnn.allow_tf32 = False
+        try:
+            yield
+        finally:
+            self.plan, torch.backends.cudnn.allow_tf32 = plan, convolutions
 
     def find_foreign_actions(self) -> Tensor:
         """The share of the last rollout's actions, [M], that were not drawn with the random numbers of their own environment."""

@@ -78,6 +78,8 @@ class Ranks:
             dist.init_process_group(backend, store=_torch.PrefixStore("group", store), rank=rank, world_size=world, timeout=FOREVER)
         except Exception as error:
             raise self._explain("join", error) from error
+        if device.type == "cuda":
+            self.heart.abort = _abort_nccl
         if device.type == "cpu":
             with self._collective("shared memory"):
                 self._share(shared_memory.FIRST_BYTES)
@@ -117,6 +119,11 @@ class Ranks:
         self.pulse.enter(name)
         try:
             yield
+            if self.device.type == "cuda":
+                # nccl only puts it into a queue: who waits is to be seen waiting here, and what was broken off is no answer.
+                torch.cuda.current_stream(self.device).synchronize()
+                if self.heart.known.is_set():
+                    raise RuntimeError("broken off")
         except RuntimeError as error:
             raise self._explain(name, error) from error
         finally:
@@ -148,6 +155,10 @@ class Ranks:
                 _gather(shares.view(-1), own)
                 buffer.view(-1).copy_(shares.view(-1)[: buffer.numel()])
         return buffer
+
+    def meet(self) -> None:
+        """Wait for all ranks."""
+        self.sum("meeting", torch.zeros(1, device=self.device))
 
     def scatter_sum(self, name: str, buffer: Tensor) -> Tensor:
         """Of the sum over ranks of a buffer [world, ...], this rank's own part."""
@@ -290,6 +301,7 @@ def begin(world: int, device: torch.device) -> Ranks:
     store = _torch.TCPStore(
         "127.0.0.1", port, None, is_master=True, timeout=JOIN, wait_for_workers=False, master_listen_fd=listening.detach()
     )
+    agree_on_device(store, 0, device)
     variables = {"WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     with _talk_over(_find_loopback()):
         children = [
@@ -314,9 +326,17 @@ def join(device: torch.device | None = None) -> Ranks:
     """A rank that somebody else has started."""
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store, _, _ = next(_torch.rendezvous("env://", rank, world, timeout=JOIN))
-    kind = device or torch.device("cuda" if os.environ.get("RLCLINIC_RANK_DEVICE") == "cuda" else "cpu")
     with _talk_over(find_interface(os.environ["MASTER_ADDR"])):
+        kind = agree_on_device(store, rank, device)
         return Ranks(store, rank, world, device_of(int(os.environ.get("LOCAL_RANK", rank)), kind))
+
+
+def agree_on_device(store: Any, rank: int, device: torch.device | None) -> torch.device:
+    """What all ranks compute on: rank 0 alone has a config, and says so before the group is made. Others wait for its word."""
+    key = "rlclinic/device"
+    if rank == 0:
+        store.set(key, "cpu" if device is None else device.type)
+    return torch.device(store.get(key).decode())
 
 
 def leave() -> None:
@@ -354,6 +374,11 @@ def device_of(local_rank: int, device: torch.device) -> torch.device:
         )
     torch.cuda.set_device(local_rank)
     return torch.device("cuda", local_rank)
+
+
+def _abort_nccl() -> None:
+    """End what nccl waits for on the GPU; nothing else does, not even the end of the others."""
+    _torch.distributed_c10d._abort_process_group()
 
 
 def find_interface(master: str) -> str | None:

@@ -17,6 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from torch import distributed as dist
+
 from rlclinic.errors import RunError
 
 BEAT_SECONDS: Final = 0.5
@@ -26,6 +28,9 @@ DEADLOCK_SECONDS: Final = 3.0
 """Ranks that are in different collectives for so long will never meet."""
 LOST_SECONDS: Final = float(os.environ.get("RLCLINIC_RANK_LOST_SECONDS", "20"))
 """A rank that was not heard of for so long is lost."""
+AWAKE_SECONDS: Final = 2 * BEAT_SECONDS
+"""Between two looks at the others, what counts at most: where rank 0 itself did not come to look (its machine slept, or was too busy), the
+others may have been held up with it."""
 START_SECONDS: Final = 120.0
 """How long ranks are waited for when they start: each imports PyTorch, and machines may be busy."""
 OBITUARY_SECONDS: Final = 4.0
@@ -92,15 +97,19 @@ class Heart(threading.Thread):
         self._store, self._rank, self._world, self._pulse, self._children = store, rank, world, pulse, list(children)
         self._over = threading.Event()
         self._heard: dict[int, tuple[Beat, float]] = {}
+        """Every other rank's last word, and for how long it has been silent since."""
+        self._looked: float | None = None
         self.links: list[socket.socket] = []
         """Connections to ranks on other machines, which cannot be killed from here."""
         self.reason: str | None = None
         """Why the ranks cannot go on, once that is known."""
         self.known = threading.Event()
+        self.abort: Callable[[], None] = lambda: None
+        """Ends collectives that do not end with the others."""
         self.say: Callable[[str], None] = lambda text: None
         """Where it is told who is waited for."""
         self._said: tuple[int, str] | None = None
-        self._differ_since: float | None = None
+        self._differ_seconds = 0.0
 
     def stop(self) -> None:
         """No more beats."""
@@ -112,8 +121,13 @@ class Heart(threading.Thread):
         while count == 0 or not self._over.wait(BEAT_SECONDS):
             count += 1
             # A store that is gone takes its word back by itself: the collectives then fail, too.
-            with suppress(Exception):
+            try:
                 self._store.set(_key(self._rank), json.dumps(self._pulse.beat(count)))
+            except dist.DistNetworkError:
+                if self._rank:
+                    return  # its connection does not come back, and each further beat would print a page of torch's frames
+            except Exception:  # noqa: BLE001 - a beat that is late is no reason to end
+                pass
             if self._rank == 0 and self.reason is None:
                 with suppress(Exception):
                     self._look(count)
@@ -130,18 +144,19 @@ class Heart(threading.Thread):
 
     def _look(self, count: int) -> None:
         now = time.monotonic()
+        awake = min(now - (self._looked or now), AWAKE_SECONDS)
+        self._looked = now
         own = self._pulse.beat(count)
         for rank in range(1, self._world):
             if (death := self._find_death(rank)) is not None:
                 self._give_up(death)
                 return
-            beat, known = self._read(rank), self._heard.setdefault(rank, (Beat(), now))
-            if beat is not None and beat.said != known[0].said:
-                self._heard[rank] = beat, now
+            beat, (known, silence) = self._read(rank), self._heard.get(rank, (Beat(), 0.0))
+            self._heard[rank] = (beat, 0.0) if beat is not None and beat.said != known.said else (known, silence + awake)
         if own.collective is None:
-            self._said, self._differ_since = None, None
+            self._said, self._differ_seconds = None, 0.0
             return
-        silent = {rank: now - since for rank, (_, since) in self._heard.items() if now - since > 4 * BEAT_SECONDS}
+        silent = {rank: silence for rank, (_, silence) in self._heard.items() if silence > 4 * BEAT_SECONDS}
         beats = {0: own, **{rank: beat for rank, (beat, _) in self._heard.items()}}
         for rank, seconds in silent.items():
             if seconds >= (LOST_SECONDS if beats[rank].said else START_SECONDS):
@@ -151,21 +166,21 @@ class Heart(threading.Thread):
                 )
                 return
         if not silent:
-            self._look_for_deadlock(beats, now)
+            self._look_for_deadlock(beats, awake)
         behind = [rank for rank in range(1, self._world) if rank in silent or not _meets(beats[rank], own)]
         if own.seconds >= SAY_SECONDS and behind and self._said != (own.sequence, own.collective):
             self._said = own.sequence, own.collective
             names = "; ".join(f"rank {rank}, {'silent, last ' if rank in silent else ''}{beats[rank].describe()}" for rank in behind)
             self.say(f"rank 0 is {own.describe()} and waits for {names}")
 
-    def _look_for_deadlock(self, beats: dict[int, Beat], now: float) -> None:
+    def _look_for_deadlock(self, beats: dict[int, Beat], awake: float) -> None:
         """All ranks are in collectives, which are not the same one: nobody will ever come."""
         stands = all(beat.collective is not None and beat.seconds > 1.0 for beat in beats.values())
         if not stands or len({(beat.sequence, beat.collective) for beat in beats.values()}) == 1:
-            self._differ_since = None
+            self._differ_seconds = 0.0
             return
-        self._differ_since = self._differ_since or now
-        if now - self._differ_since >= DEADLOCK_SECONDS:
+        self._differ_seconds += awake
+        if self._differ_seconds >= DEADLOCK_SECONDS:
             where = ", ".join(f"rank {rank} {beat.describe()}" for rank, beat in sorted(beats.items()))
             self._give_up(f"hanging collective: {where}. They wait for each other, and none will come")
 
@@ -180,7 +195,9 @@ class Heart(threading.Thread):
             return None if said is None else f"rank {rank} ended: {said}"
         own = f"rank {rank} (process {process.pid})" if process is not None else f"rank {rank}"
         if code < 0:
-            return f"{own} was killed by {signal.Signals(-code).name}"
+            # Not every number has a name, and who is gone must be told all the same.
+            name = next((known.name for known in signal.Signals if known == -code), f"signal {-code}")
+            return f"{own} was killed by {name}"
         return f"{own} ended: {said}" if said else f"{own} ended with exit code {code}"
 
     def _read(self, rank: int) -> Beat | None:
@@ -197,6 +214,8 @@ class Heart(threading.Thread):
         for link in self.links:
             with suppress(OSError):
                 link.shutdown(socket.SHUT_RDWR)  # so does this
+        with suppress(Exception):
+            self.abort()
 
 
 def _meets(beat: Beat, own: Beat) -> bool:

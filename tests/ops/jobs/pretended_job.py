@@ -2,7 +2,7 @@
 
 Its work is a line in the file `did` of the store for every step: which attempt wrote it, and when. A job whose hypothesis is "poison"
 takes its process down; "20 steps" makes so many, "20 steps on Ray" has them made by a process on a node of the cluster, and "20 steps, away
-at first" finds no cluster at its first attempt.
+at first" finds no cluster at its first attempt, "broken at first" no file system and "full at first" no room.
 """
 
 import os
@@ -28,6 +28,11 @@ def work(store: Store, job: Job) -> worker.Ending:
         os.kill(os.getpid(), signal.SIGKILL)
     if job.hypothesis.endswith("away at first") and sys.argv[3] == "1":
         raise ClusterAway("no node of the Ray cluster that takes work is alive")
+    if job.hypothesis.endswith("broken at first") and sys.argv[3] == "1":
+        raise OSError(116, "Stale file handle")
+    if job.hypothesis.endswith("full at first") and sys.argv[3] == "1":
+        with disk.guarded(store.root):
+            raise OSError(28, "No space left on device")
     if job.hypothesis.endswith("on Ray"):
         return work_on_ray(store, job)
     with signals.caught_signals() as caught:
@@ -58,11 +63,11 @@ def work_on_ray(store: Store, job: Job) -> worker.Ending:
                 if caught and not launch.stopping:
                     launch.stop()
     except RlclinicError as error:
-        return worker.Ending("failed", None, "no node took it", str(error), retry=True)
+        return worker.Ending("failed", None, "no node took it", str(error), retry=True, lost=True)
     if launch.stopping:
         return worker.Ending("stopped", None, "stopped by a signal", "stopped by a signal")
     if launch.failed:
-        return worker.Ending("failed", None, "its node was lost", f"exit code {launch.failed[0].returncode}", retry=True)
+        return worker.Ending("failed", None, "its node was lost", f"exit code {launch.failed[0].returncode}", retry=True, lost=True)
     return worker.Ending("finished", None, "did its steps")
 
 

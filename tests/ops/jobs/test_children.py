@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rlclinic.config import files
+from rlclinic.launch import local
 from rlclinic.ops.compare import regress
 from rlclinic.ops.compare.requests import RegressRequest
 from rlclinic.ops.jobs import models, pool, progress, start
@@ -148,6 +150,15 @@ def test_a_search_takes_no_cores_and_a_users_own_command_takes_all(store: Store)
     command = search.model_copy(update={"kind": "trial", "max_env_steps": None})
     assert start.count_cores(command, 8) == 8
     assert start.count_cores(search.model_copy(update={"shared": False}), 8) == 8
+
+
+def test_a_cohort_takes_the_cores_of_all_processes_that_it_starts(store: Store) -> None:
+    parent = start.start_trial(request(store))
+    config = files.load("CartPole-v1:ppo_zoo", ["run.data_parallel=2", "run.allow_slower=true"]).config
+    (run,) = store.create_group([config]).runs
+    launch = start.QueuedLaunch(local.queue_cohorts([[run.path]]), 1, store=store, parent=parent)
+    assert launch.poll()
+    assert [row.cores for row in job_queue.list_rows(store) if row.id != parent.id] == [2]
 
 
 def test_only_so_many_parents_wait_on_one_worker_and_they_need_no_room(store: Store) -> None:

@@ -2,16 +2,19 @@
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner
 
 from rlclinic.config import files
-from rlclinic.errors import NotFound
+from rlclinic.errors import DiskFailed, NotFound
 from rlclinic.ops.jobs import efficiency
 from rlclinic.ops.jobs.audit import Caller
 from rlclinic.ops.jobs.models import Job, save
+from rlclinic.report import charts
 from rlclinic.report.format import duration
+from rlclinic.report.jobs import efficiency as report
 from rlclinic.runs import jobs
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
@@ -90,7 +93,7 @@ def test_a_job_says_how_long_it_waited_and_is_asked_by_its_own_name(tmp_path: Pa
 def test_what_has_no_rows_says_so(tmp_path: Path) -> None:
     config = files.load("CartPole-v1:ppo_zoo").config
     group = Store(tmp_path).create_group([config])
-    with pytest.raises(NotFound, match="not recorded a row"):
+    with pytest.raises(NotFound, match="no row that says when it was trained"):
         efficiency.report_efficiency(group.id, tmp_path)
 
 
@@ -114,6 +117,47 @@ def test_the_command_says_it_in_words(tmp_path: Path) -> None:
     assert json.loads(told.stdout)["places"] == 3
 
 
+def test_the_picture_has_a_bar_for_each_process_where_and_as_long_as_it_trained(tmp_path: Path) -> None:
+    group = record(tmp_path / "runs", (0, 0, 10), (1, 10, 10), (2, 0, 30))
+    found = efficiency.report_efficiency(group.id, tmp_path / "runs", out=tmp_path / "out")
+    assert [Path(file).name for file in found.files] == [f"efficiency.{kind}" for kind in ("html", "md", "svg", "json")]
+    picture = ElementTree.fromstring((tmp_path / "out" / "efficiency.svg").read_text())
+    names = {"svg": "http://www.w3.org/2000/svg"}
+    shown = [(float(each.get("x", 0)), float(each.get("width", 0)), each.findtext("svg:title", "", names)) for each in picture]
+    bars = {run.id: [(x, width) for x, width, said in shown if said.startswith(f"{run.id}:")] for run in group.runs}
+    begins = {id: min(x for x, _ in parts) for id, parts in bars.items()}
+    lengths = {id: sum(width for _, width in parts) for id, parts in bars.items()}
+    first, second, third = (run.id for run in group.runs)
+    assert begins[first] == begins[third] < begins[second]
+    assert lengths[third] == pytest.approx(3 * lengths[first], rel=0.02)
+    assert begins[second] == pytest.approx(begins[first] + lengths[first], rel=0.02)
+    assert sum("env 5" in said for _, _, said in shown) == 3
+    page = (tmp_path / "out" / "efficiency.html").read_text()
+    assert page.count("<svg") == 1
+    assert "efficiency.svg" in (tmp_path / "out" / "efficiency.md").read_text()
+    with pytest.raises(DiskFailed, match="There is no report"):
+        efficiency.report_efficiency(group.id, tmp_path / "runs", out=tmp_path / "out" / "efficiency.md")
+
+
+def test_the_terminal_draws_the_same_and_of_very_many_processes_those_that_ended_last(tmp_path: Path) -> None:
+    group = record(tmp_path, (0, 0, 10), (1, 10, 10), (2, 0, 30))
+    said = CliRunner().invoke(app, ["efficiency", group.id, "--runs-dir", str(tmp_path)]).output
+    lines = [line.partition("│")[2].rpartition("│")[0] for line in said.splitlines() if line.count("│") == 2]
+    assert [len(line) - len(line.lstrip()) > 0 for line in sorted(lines, key=str.lstrip)].count(True) == 1
+    drawn = [len(line.strip()) for line in lines]
+    assert sorted(drawn) == pytest.approx([max(drawn) / 3, max(drawn) / 3, max(drawn)], abs=1.5)
+    many = [report.ProcessTime(runs=[f"r{n}"], host=None, began_seconds=0, seconds=n, phases={}, straggles=False) for n in range(1, 101)]
+    whole = efficiency.report_efficiency(group.id, tmp_path).model_copy(update={"processes": many, "wall_seconds": 100.0})
+    assert [bar.label for bar in report.list_bars(whole)] == [f"r{n}" for n in range(100 - report.MOST_BARS + 1, 101)]
+    assert "Of 100 processes" in report.markdown(whole)
+    assert charts.timeline_svg([], 0.0, "") == ""
+
+
+def test_what_a_run_is_called_stays_text_in_the_picture() -> None:
+    bar = charts.TimelineBar("<script>alert(1)</script>", 0.0, 1.0, {"env": 1.0})
+    assert "<script" not in charts.timeline_svg([bar], 1.0, 'x" onload="alert(1)')
+
+
 def test_ranks_are_measured_beside_one_process_and_a_straggler_among_them_is_named(tmp_path: Path) -> None:
     config = files.load("CartPole-v1:ppo_zoo", ["run.max_env_steps=10240", "run.data_parallel=2"]).config
     run = Store(tmp_path).create_group([config]).runs[0]
@@ -134,7 +178,7 @@ def test_ranks_are_measured_beside_one_process_and_a_straggler_among_them_is_nam
     assert one.ranks.communication_share == pytest.approx(0.05)
     # 0.1 of waiting, and half of the 0.1 that rank 0 writes, in 1.1 s.
     assert one.ranks.idle_share == pytest.approx(0.15 / 1.1)
-    assert (one.ranks.slowest_rank, one.ranks.straggles) == (1, True)
+    assert (one.ranks.slowest_rank, one.ranks.stragglers) == (1, [1])
     # Work of 0.85 s falls by a third, messages grow by a third.
     assert one.ranks.one_more_rank_saves == pytest.approx((0.85 / 3 - 0.05 / 3) / 1.1)
     assert found.process_seconds == pytest.approx(2 * one.seconds)

@@ -25,7 +25,7 @@ WORK = "from benchmarks import cluster; cluster.work({root!r})"
 def place() -> Iterator[tuple[Host, postgres.Server]]:
     """Another machine, and a database here that it reaches over the network."""
     if not namespaces.can_be_made():
-        pytest.skip(namespaces.MISSING)
+        (pytest.fail if os.environ.get("RLCLINIC_CI") else pytest.skip)(namespaces.MISSING)
     if postgres.find_binaries() is None:
         (pytest.fail if os.environ.get("RLCLINIC_CI") else pytest.skip)(postgres.MISSING)
     with namespaces.hosts(1) as (host,), postgres.serve([host.here]) as server:

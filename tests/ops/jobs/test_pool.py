@@ -4,25 +4,32 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from rlclinic.errors import RunError, UsageError
-from rlclinic.ops.jobs import audited, budget, database, models, pool, start
+from rlclinic.errors import DiskFailed, RunBusy, RunError, UsageError
+from rlclinic.launch import places
+from rlclinic.ops.jobs import audited, budget, database, models, pool, start, worker
 from rlclinic.ops.jobs.audit import Caller
 from rlclinic.ops.jobs.models import Job
+from rlclinic.ops.train import machine
+from rlclinic.ops.train import run as run_training
 from rlclinic.ops.train.requests import TrainRequest
-from rlclinic.runs import disk, jobs, lease, lock
+from rlclinic.report.models import TrainResult
+from rlclinic.runs import control, disk, jobs, lease, lock, status_file
 from rlclinic.runs.database import connections, job_queue
 from rlclinic.runs.lease import LeaseLost
+from rlclinic.runs.status_file import Status
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
 from tests.servers.postgres import PASSWORD, Server
 
 LEASE = 2.0
 LONG = "400 steps"
+STOPPED = TrainResult(group="", runs=[], detached=False, signal="SIGTERM", failed=[], report=None, files=[])
 
 
 @pytest.fixture
@@ -47,8 +54,8 @@ def make_worker(store: Store) -> Iterator[Callable[..., pool.Worker]]:
         return made[-1]
 
     yield make
-    for worker in made:
-        for child in worker.children:
+    for one in made:
+        for child in one.children:
             pool.kill_session(child.process.pid)
             child.process.wait()
     connections.forget()
@@ -130,6 +137,7 @@ def test_a_job_whose_ray_cluster_is_away_for_a_while_is_tried_again(store: Store
     job = submit(store, "2 steps, away at first")
     go(make_worker(), lambda: state(store, job) == "finished")
     assert {line[1] for line in lines(store)} == {"2"}
+    assert [(row.failures, row.losses) for row in job_queue.list_rows(store)] == [(0, 1)], "a cluster that is away is no fault of the job"
 
 
 def test_a_worker_that_is_asked_to_leave_gives_its_jobs_back_and_a_stop_reaches_the_next_one(
@@ -145,6 +153,70 @@ def test_a_worker_that_is_asked_to_leave_gives_its_jobs_back_and_a_stop_reaches_
     audited.stop_training(job.id, store.root)
     go(other, lambda: state(store, job) == "stopped" and not other.children)
     assert [row.state for row in job_queue.list_rows(store)] == ["stopped"]
+
+
+def test_a_job_takes_as_many_cores_as_its_runs_wherever_it_was_started(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small machine in front of large workers, as a server in a cluster: they would do eight such jobs at once on sixteen cores."""
+    monkeypatch.setattr(machine, "usable_cores", lambda: 2)
+    plain = start.start_training(TrainRequest(ref="CartPole-v1:ppo_zoo", seeds=8, runs_dir=store.root))
+    changes = ["run.data_parallel=2", "run.allow_slower=true"]
+    ranks = start.start_training(TrainRequest(ref="CartPole-v1:ppo_zoo", seeds=3, changes=changes, runs_dir=store.root))
+    gpu = start.start_training(TrainRequest(ref="CartPole-v1:ppo_zoo", changes=["run.device=auto"], runs_dir=store.root))
+    assert {row.id: row.cores for row in job_queue.list_rows(store)} == {plain.id: 8, ranks.id: 6, gpu.id: models.ALL_CORES}
+
+
+@pytest.mark.parametrize(
+    ("place", "address", "cores"), [("", "", 2), ("ray", "", 2), ("ray", "10.0.0.1:6379", 64), ("ray://10.0.0.1:10001?gpus=0.5", "", 64)]
+)
+def test_jobs_that_train_on_a_cluster_elsewhere_take_no_cores_of_their_worker(
+    place: str, address: str, cores: int, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "usable_cores", lambda: 2)
+    monkeypatch.setenv(places.VARIABLE, place)
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    assert pool.Worker(store, most=64).cores == cores
+    assert pool.Worker(store).cores == 2
+
+
+@pytest.mark.parametrize("how", ["broken", "full"])
+def test_a_machine_on_which_a_job_cannot_work_does_not_end_it(how: str, store: Store, make_worker: Callable[..., pool.Worker]) -> None:
+    """A file system that is away or a disk that is full is one machine's: another attempt may be made elsewhere."""
+    job = submit(store, f"2 steps, {how} at first")
+    go(make_worker(), lambda: state(store, job) == "finished")
+    assert {line[1] for line in lines(store)} == {"2"}
+    assert [(row.failures, row.losses) for row in job_queue.list_rows(store)] == [(1, 0)]
+    log = (store.root / "@jobs" / job.id / "job.log").read_text()
+    assert "Stale file handle" in log or how == "full", log
+
+
+@pytest.mark.parametrize(("place", "counted"), [("ray", (0, 1)), ("", (1, 0))])
+def test_ray_ends_processes_that_have_lost_their_cluster_which_is_no_failure_of_a_job(
+    place: str, counted: tuple[int, int], store: Store, make_worker: Callable[..., pool.Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(store, LONG)
+    worker = make_worker()
+    go(worker, lambda: lines(store))
+    monkeypatch.setenv(places.VARIABLE, place)
+    os.kill(worker.children[0].process.pid, signal.SIGABRT)
+    go(worker, lambda: not worker.children)
+    assert [(row.failures, row.losses) for row in job_queue.list_rows(store)] == [counted]
+
+
+@pytest.mark.parametrize("code", [-signal.SIGTERM, -signal.SIGKILL])
+def test_a_worker_that_leaves_while_a_job_still_imports_is_no_failure_of_the_job(
+    code: int, store: Store, make_worker: Callable[..., pool.Worker]
+) -> None:
+    """Workers that come and go with the load of a cluster would have it given up after five times."""
+    submit(store, LONG)
+    leaving = make_worker()
+    leaving._step()
+    (child,) = leaving.children
+    # Nothing is there yet to catch a signal, or it does not end and is killed at last.
+    os.kill(child.process.pid, -code)
+    child.process.wait()
+    leaving._drain(lambda: 0)
+    (row,) = job_queue.list_rows(store)
+    assert (row.state, row.failures, row.losses) == ("queued", 0, 0)
 
 
 def test_a_stop_between_a_claim_and_its_process_ends_the_job_before_it_begins(
@@ -223,6 +295,36 @@ def test_containers_with_the_same_hostname_and_process_numbers_are_two_workers(
     assert job_queue.find_claim(store, job.id) == one.children[0].claimed
 
 
+@pytest.mark.parametrize("again", ["the same key", "a resume"])
+def test_a_machine_whose_clock_is_wrong_neither_begins_again_what_another_does_nor_is_kept_from_stopping_it(
+    again: str, store: Store, make_worker: Callable[..., pool.Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its clock nothing was heard of the job for an hour; by the database's, which counts, its worker has its lease."""
+    job = submit(store, LONG, idempotency_key="once")
+    worker = make_worker()
+    go(worker, lambda: lines(store))
+    monkeypatch.setattr(lock, "HOST", "another")
+    right = time.time
+    monkeypatch.setattr(time, "time", lambda: right() + 3600.0)
+    assert state(store, job) == "crashed"
+    if again == "the same key":
+        repeated = submit(store, LONG, idempotency_key="once")
+        assert (repeated.id, repeated.repeated) == (job.id, True)
+    else:
+        with pytest.raises(RunBusy, match=f"job {job.id} does that"):
+            start.start_training(TrainRequest(resume=str(job.refers), runs_dir=store.root))
+    assert [(row.state, row.attempt) for row in job_queue.list_rows(store)] == [("claimed", 1)]
+    # Nor from changing a number of its runs.
+    run = store.run(job.runs[0])
+    status_file.write(run.path, Status(state="running", heartbeat=right(), pid=1, host="there"))
+    assert run.status.state == "crashed"
+    assert audited.adjust_run(str(job.refers), ["ent_coef=0.02"], store.root).runs == [run.id]
+    assert control.pending(run.path) is not None
+    assert audited.stop_training(job.id, store.root).job == job.id
+    go(worker, lambda: not worker.children)
+    assert [row.state for row in job_queue.list_rows(store)] == ["stopped"]
+
+
 def test_secrets_are_in_no_command_line_no_row_and_no_file(
     store: Store, make_worker: Callable[..., pool.Worker], postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,6 +382,42 @@ def test_a_database_that_cannot_be_reached_is_a_problem_and_no_crash(store: Stor
     assert CliRunner().invoke(app, ["db", "check", "--runs-dir", str(store.root)]).exit_code == 1
 
 
+def test_a_run_that_was_asked_to_stop_stays_so_when_another_attempt_goes_on_until_somebody_starts_it_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = start.start_training(TrainRequest(ref="CartPole-v1:ppo_zoo", max_env_steps=2_000, seeds=3, runs_dir=store.root))
+    trained: list[list[str]] = []
+    monkeypatch.setattr(run_training, "carry_out", lambda plan, group, runs: trained.append([run.id for run in runs]) or STOPPED)
+
+    def stop(run_id: str, reason: str) -> None:
+        status_file.write(store.root / run_id, replace(status_file.raw(store.root / run_id), state="stopped", reason=reason))
+
+    first, second, third = job.runs
+    stop(first, control.ASKED)
+    stop(second, lease.WITH_ITS_PROCESS)
+    stop(third, lease.CUT_OFF)
+    worker._train(store, job)
+    assert trained == [[second, third]]
+    # Nobody has more to do with it: the job is stopped, and started again by its key, or as another one.
+    job_queue.ask_stop(store, job.id)
+    worker.give_up(store, models.load(store, job.id) or job)
+    again = start.start_training(TrainRequest(resume=str(job.refers), runs_dir=store.root))
+    assert [store.run(id).status.state for id in job.runs] == ["queued"] * 3
+    worker._train(store, again)
+    assert trained[1:] == [[first, second, third]]
+
+
+def test_a_job_that_no_worker_has_the_tags_for_is_a_problem_once_there_are_workers(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(start.TAGS, "gpu,large")
+    job = submit(store)
+    assert database.check_database(store.root).problems == []
+    job_queue.announce(store, "plans", 0, ["gpu"])
+    (problem,) = database.check_database(store.root).problems
+    assert all(word in problem for word in (job.id, "gpu, large"))
+    job_queue.announce(store, "trains", 2, ["gpu", "large", "other"])
+    assert database.check_database(store.root).problems == []
+
+
 def test_a_queue_that_was_made_anew_gets_what_waits(store: Store) -> None:
     job = submit(store)
     (store.root / "@jobs" / job_queue.FILE).unlink()
@@ -303,3 +441,22 @@ def test_nothing_is_written_after_a_deadline_not_even_what_was_begun_before(tmp_
         disk.point(tmp_path / "link", "file")
     assert (tmp_path / "file").read_text() == "before"
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file"]
+
+
+def test_a_disk_that_is_full_for_a_moment_does_not_make_a_job_deaf(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever says that the job is alive also hears that it is to stop."""
+    job = submit(store)
+    assert job_queue.claim_shared(store, "w", cores=1, free=1) is not None
+    job_queue.ask_stop(store, job.id)
+    saved: list[Job] = []
+
+    def save(store: Store, job: Job) -> Job:
+        saved.append(job)
+        raise DiskFailed("cannot write job.json: the disk is full")
+
+    monkeypatch.setattr(worker.models, "save", save)
+    monkeypatch.setattr(worker, "BEAT_SECONDS", 0.01)
+    beat = worker._Beat(store, job)
+    monkeypatch.setattr(worker.os, "kill", lambda pid, number: beat.stop())
+    beat.run()
+    assert (beat.reason, len(saved)) == (worker.ASKED, 1)

@@ -31,6 +31,8 @@ ROLLOUT = 8 * 32
 WHOLE = -(-2_000 // ROLLOUT) * ROLLOUT
 """What a run of 2,000 env steps really makes: its last rollout is finished."""
 
+POPEN = subprocess.Popen
+
 
 class Processes:
     """Stands in for subprocess.Popen: no process is made; the job belongs to this one, or to one that is gone."""
@@ -39,7 +41,9 @@ class Processes:
         self.commands: list[list[str]] = []
         self.pid = os.getpid()
 
-    def __call__(self, command: list[str], **_: Any) -> "Processes":
+    def __call__(self, command: list[str], **options: Any) -> Any:
+        if command[0] != sys.executable:  # matplotlib asks for the machine's fonts where nobody has before
+            return POPEN(command, **options)
         self.commands.append(command)
         return self
 
@@ -294,6 +298,14 @@ def test_an_evaluation_counts_against_the_budget(root: Path, monkeypatch: pytest
     monkeypatch.setattr(audited.subprocess, "run", lambda *_, **__: done)
     audited.evaluate_checkpoint("g-s0", root, by=AGENT, episodes=5)
     assert budget.get_budget(root).used_env_steps == 45
+    # Each return that is asked for is played beside, and costs as much.
+    asked = [{"asked": wanted, "return_mean": 9.0, "return_std": 1.0} for wanted in (1.0, 9.0)]
+    done = subprocess.CompletedProcess([], 0, json.dumps({**answer, "returns": [9.0] * 5, "asked": asked}), "")
+    commands: list[list[str]] = []
+    monkeypatch.setattr(audited.subprocess, "run", lambda command, **_: commands.append(command) or done)
+    audited.evaluate_checkpoint("g-s0", root, by=AGENT, episodes=5, target_returns=[1.0, 9.0])
+    assert commands[0][-6:] == ["--target-return", "1.0", "--target-return", "9.0", "--", "g-s0"]
+    assert budget.get_budget(root).used_env_steps == 45 + 3 * 45
 
 
 # ── to the end, and what is written down ──

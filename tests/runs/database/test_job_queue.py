@@ -245,6 +245,23 @@ def test_who_was_paused_past_its_lease_cannot_say_anything_any_more(store: Store
     assert [(row.worker, row.failures, row.losses) for row in job_queue.list_rows(store)] == [("other", 0, 1)]
 
 
+def test_a_job_that_is_queued_again_stays_its_workers_for_as_long_as_the_lease(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever queues it may take the worker for dead by a clock that is wrong, or may have seen the record of its end before the queue."""
+    monkeypatch.setattr(job_queue, "LEASE_SECONDS", 0.4)
+    job_queue.submit(store, "a", job_queue.ANY, 1.0)
+    claimed = share(store)
+    assert claimed == Claim("a", 1)
+    assert job_queue.ask_stop(store, "a") == "claimed"
+    job_queue.submit(store, "a", job_queue.ANY, 1.0)
+    assert share(store, "other") is None
+    assert not job_queue.renew(store, claimed), "who queues it again wants it to go on"
+    time.sleep(0.6)
+    job_queue.submit(store, "a", job_queue.ANY, 1.0)
+    assert share(store, "other") == Claim("a", 2)
+    with pytest.raises(LeaseLost):
+        job_queue.renew(store, claimed)
+
+
 @pytest.mark.usefixtures("short")
 def test_a_job_that_fails_every_time_ends_as_failed_and_says_why(store: Store) -> None:
     job_queue.submit(store, "poison", "", 1.0)
@@ -466,3 +483,35 @@ def test_a_client_that_is_paused_in_the_middle_of_a_change_does_not_stop_the_oth
         other.start()
         other.join(5)
     assert taken == [Claim("b", 1)]
+
+
+def test_requests_to_runs_reach_whoever_does_their_job_in_their_order_and_nobody_else(store: Store) -> None:
+    submit(store, "a", "b")
+    claimed = take(store)
+    assert claimed is not None
+    job_queue.send_request(store, "a", ODD, {"set": {"algo.ent_coef": 0.1, "x": ODD}})
+    job_queue.send_request(store, "a", "r2", {"stop": True})
+    job_queue.send_request(store, "b", "r3", {"stop": True})
+    read = job_queue.read_requests(store, claimed)
+    assert [(each.run, each.request) for each in read] == [(ODD, {"set": {"algo.ent_coef": 0.1, "x": ODD}}), ("r2", {"stop": True})]
+    # Another attempt hears them, too: what the first had heard may be lost with it.
+    assert job_queue.release(store, claimed, "its worker left") == "queued"
+    claimed = take(store)
+    assert claimed is not None
+    assert job_queue.read_requests(store, claimed) == read
+    with pytest.raises(LeaseLost):
+        job_queue.read_requests(store, Claim("a", 1))
+    job_queue.send_request(store, "a", "r4", {"checkpoint": True})
+    job_queue.finish(store, claimed)
+    submit(store, "a")
+    again = take(store)
+    assert again is not None
+    # What was asked before the job was started again is over, whether it had ended well or was stopped while it waited.
+    assert job_queue.read_requests(store, again) == []
+    job_queue.send_request(store, "a", "r4", {"stop": True})
+    assert job_queue.release(store, again, "its worker left") == "queued"
+    assert job_queue.ask_stop(store, "a") == "stopped"
+    submit(store, "a")
+    again = take(store)
+    assert again is not None
+    assert job_queue.read_requests(store, again) == []

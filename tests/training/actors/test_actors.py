@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,14 @@ from rlclinic.training import assembly, optim
 from rlclinic.training.__main__ import train_runs
 from rlclinic.training.actors import pool, processes
 from rlclinic.training.actors.pool import Actors
+from rlclinic.training.bonuses import pay
+from rlclinic.training.constraints import lagrangian
+from rlclinic.training.engines import asynchronous
 from rlclinic.training.engines.asynchronous import Asynchronous
 from rlclinic.training.fast import gradients
 from rlclinic.training.loops import on_policy
 from rlclinic.training.loops.on_policy import IterationInputs, Learner, Plan
+from tests.crossings import environment
 from tests.training import tasks
 from tests.training.cohorts import Interrupted, assert_same_run, interrupt_at, make_config, table, train, workshop
 
@@ -196,6 +201,15 @@ def test_an_environment_of_ones_own_is_played_by_actors(tmp_path: Path, kind: st
     assert np.isfinite([float(row["train/sentinel/actor_kl"]) for row in table(run)]).all()
 
 
+def test_what_episodes_report_with_all_actors_is_in_the_rows(tmp_path: Path) -> None:
+    env = {"id": "Crossed", "max_episode_steps": None, "log_info": ["progress"]}
+    row = table(train(tmp_path, [config_of("appo", env=env)], factory=environment.Crossed)[0])[-1]
+    # Episodes of five steps: 1/5, 2/5, ... of the way; half of what is paid is one term, the rest another.
+    assert float(row["train/info/progress/mean"]) == pytest.approx(0.6)
+    assert float(row["train/info/progress/last"]) == pytest.approx(1.0)
+    assert float(row["train/terms/half/share"]) == pytest.approx(0.5)
+
+
 def test_an_environment_that_breaks_in_an_actor_ends_its_run_with_the_reason(tmp_path: Path) -> None:
     run = train(tmp_path, [config_of("impala", env={"id": "Fragile", "max_episode_steps": None})], factory=tasks.Fragile)[0]
     assert run.status.state == "failed"
@@ -204,4 +218,126 @@ def test_an_environment_that_breaks_in_an_actor_ends_its_run_with_the_reason(tmp
 
 def test_what_sits_with_the_environments_is_refused_before_anything_is_spent() -> None:
     with pytest.raises((ConfigError, ValueError), match=r"n_actors"):
-        Config(**{**config_of("impala").model_dump(), "bonus": {"kind": "count", "coef": 0.1}})
+        Config(**{**config_of("impala").model_dump(), "curriculum": {"kind": "uniform", "levels": 4}})
+
+
+# ── limits on costs ──
+
+
+def with_limit(algo: str, limit: float = 2.0, **env: Any) -> Config:
+    given = config_of(algo, env={"id": "Hall", "n_envs": 2, "max_episode_steps": None, **env}, n_steps=16).model_dump()
+    return Config(**{**given, "cost": {"limit": limit, "learning_rate": 0.1}, "run": {**RUN, "max_env_steps": 1_600}})
+
+
+@pytest.mark.parametrize("algo", ["impala", "appo", "a3c"])
+def test_actors_tell_what_steps_cost_and_the_limit_is_kept_by_the_learner(algo: str, tmp_path: Path) -> None:
+    rows = table(train(tmp_path, [with_limit(algo)], factory=tasks.Hall)[0])
+    costs = [float(row["train/cost/return"]) for row in rows if row["train/cost/return"]]
+    assert costs, "no episode has ended, or its cost was not told"
+    assert all(0 <= cost <= 10 for cost in costs), "ten steps of an episode cost 1 at most: nobody counts another actor's"
+    assert max(float(row["train/cost/multiplier"]) for row in rows) > 0
+
+
+@pytest.mark.parametrize("algo", ["a3c", "impala", "appo"])
+def test_actors_tell_what_terms_pay_and_which_of_them_is_learned_from(algo: str, tmp_path: Path) -> None:
+    """Runs and walks of ten steps: what the terms add up to in the episodes of all actors is what those returned."""
+    told = {"id": "Hall", "log_terms": ("run", "walk"), "log_info": ("cost",), "term_advantages": True, "max_episode_steps": None}
+    (run,) = train(tmp_path, [config_of(algo, 1, told)], factory=tasks.Hall)
+    rows = [row for row in table(run) if row["train/roll/ep_rew_mean"]]
+    assert rows
+    for row in rows:
+        paid = [float(row[f"train/terms/{name}/return"]) for name in ("run", "walk")]
+        assert sum(paid) == pytest.approx(float(row["train/roll/ep_rew_mean"]), abs=1e-5)
+        assert float(row["train/info/cost/mean"]) == pytest.approx(paid[0] / 20)
+    shares = [[float(row[f"train/terms/{name}/advantage"]) for name in ("run", "walk")] for row in rows]
+    assert all(sum(both) == pytest.approx(1.0) for both in shares)
+
+
+def test_costs_of_old_steps_count_for_impala_as_the_reward_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = with_limit("impala")
+    env, plan, learner = actors_of(config, factory=tasks.Hall)
+    hp, seed = workshop([config_of("impala", n_actors=0)]).numbers(), torch.zeros(1, 1, 1, dtype=torch.int64)
+    seen: list[Any] = []
+    monkeypatch.setattr(lagrangian, "weigh_some", lambda *args, keep=lagrangian.weigh_some: seen.append(keep(*args)) or seen[-1])
+    monkeypatch.setattr(on_policy, "log_ratio", lambda *args: torch.full_like(args[-1].reward, -1.0))
+    try:
+        position, clock = on_policy.Position(torch.empty(0)), dict.fromkeys(("env", "learn"), 0.0)
+        iteration = Asynchronous().iterate(IterationInputs(plan, learner, env, position, hp, None, seed, 0, clock))
+    finally:
+        env.close()
+    assert iteration.rollout.weighed is not None
+    torch.testing.assert_close(iteration.rollout.weighed.advantage, seen[0][0].advantage * np.exp(-1.0))
+
+
+def test_an_actor_whose_environment_does_not_tell_its_cost_ends_the_run_in_words(tmp_path: Path) -> None:
+    run = train(tmp_path, [with_limit("impala")], factory=tasks.Silent)[0]
+    assert run.status.state == "failed"
+    assert 'neither info["cost"]' in (run.status.reason or "")
+    with pytest.raises(ConfigError, match="tells nothing of each step"):
+        train(tmp_path, [Config(**{**config_of("impala").model_dump(), "cost": {"limit": 1.0}})])
+
+
+# ── bonuses for what is new ──
+
+
+def with_bonus(config: Config, **bonus: Any) -> Config:
+    return Config(**{**config.model_dump(), "bonus": {"coef": 0.1, **bonus}})
+
+
+@pytest.mark.parametrize(("algo", "kind"), [("impala", "noveld"), ("appo", "episodic_count"), ("a3c", "rnd"), ("impala", "count")])
+def test_a_run_with_actors_and_a_bonus_resumes_as_if_it_had_never_stopped(algo: str, kind: str, tmp_path: Path) -> None:
+    config = with_bonus(config_of(algo, 3), kind=kind)
+    straight = train(tmp_path / "straight", [config])[0]
+    steps = [int(row["total_timesteps"]) for row in table(straight)]
+    with pytest.raises(Interrupted):
+        train(tmp_path / "broken", [config], callback=interrupt_at(steps[-1]))
+    broken = Run((tmp_path / "broken" / "runs" / "@last").resolve())
+    assert 0 < broken.checkpoint("@last").step < steps[-1]
+    assert train_runs([broken], resume=True)
+    assert_same_run(broken, straight)
+    assert np.nanmax(straight.metrics["train/bonus/return"]) > 0
+
+
+def test_what_runs_along_time_is_each_environments_own_whichever_actor_plays_it() -> None:
+    config = with_bonus(config_of("impala"), kind="noveld")
+    env, plan, learner = actors_of(config)
+    seed = torch.zeros(1, 1, 1, dtype=torch.int64)
+    try:
+        arrived = env.collect(plan, learner, 0)
+    finally:
+        env.close()
+    assert plan.bonus is not None
+    assert learner.bonus is not None
+    carry = torch.arange(1.0, 1.0 + env.n_envs).view(1, -1)
+    state = {name: each.clone() for name, each in learner.bonus.items()} | {"carry": carry}
+    first = arrived.rollout.reward.shape[2]
+    paid, after, _ = pay.pay_some(plan.bonus, state, arrived.rollout, first, seed, 1, None)
+    assert torch.equal(after["carry"][:, :first], carry[:, :first]), "the other actor's environments stand still"
+    assert not torch.equal(after["carry"][:, first:], carry[:, first:])
+    assert not after["episode"][:, :first].any()
+    assert after["episode"][:, first:].any()
+    alone = {name: each.clone() for name, each in learner.bonus.items()} | {
+        "carry": carry[:, first:],
+        "episode": state["episode"][:, first:] * 0,
+    }
+    wanted, _, _ = pay.pay(plan.bonus, alone, arrived.rollout, seed, 1, None)
+    assert paid.advantage is not None
+    assert wanted.advantage is not None
+    assert torch.equal(paid.advantage, wanted.advantage)
+
+
+def test_a_bonus_counts_for_an_old_step_of_impala_by_the_clipped_ratio_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = with_bonus(config_of("impala", normalize_advantage="off"), kind="count")
+    env, plan, learner = actors_of(config)
+    newer = replace(learner, flat=learner.flat + 0.3 * torch.randn(learner.flat.shape, generator=torch.Generator().manual_seed(1)))
+    hp = workshop([config_of("impala", n_actors=0)]).numbers()
+    try:
+        rollout = env.collect(plan, learner, 0).rollout
+    finally:
+        env.close()
+    plain = pay.Paid(None, torch.ones_like(rollout.reward))
+    weighed = asynchronous._correct(plan, newer, rollout, plain.advantage, hp)
+    assert weighed is not None
+    assert float(weighed.min()) < 0.9
+    assert float(weighed.max()) <= 1.0
+    assert asynchronous._correct(plan, learner, rollout, plain.advantage, hp).allclose(torch.ones_like(rollout.reward))

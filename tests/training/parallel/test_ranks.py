@@ -18,8 +18,11 @@ from rlclinic.errors import ConfigError
 from rlclinic.runs.record import Run
 from rlclinic.training import assembly
 from rlclinic.training.__main__ import train_runs
+from rlclinic.training.fast import gradients
+from rlclinic.training.loops import on_policy
 from rlclinic.training.parallel import calibration, ranks, shares, watch
 from rlclinic.training.parallel.calibration import Speed
+from rlclinic.training.parallel.part import RankPart
 from rlclinic.training.parallel.ranks import Ranks
 from tests.training import tasks
 from tests.training.cohorts import Interrupted, assert_same_run, interrupt_at, make_config, table, train
@@ -120,6 +123,29 @@ def test_a_sharded_optimizer_trains_and_saves_the_same(two: Ranks, tmp_path: Pat
         for run in (whole, shared)
     ]
     assert sizes[0] == sizes[1]
+
+
+def test_shared_weights_train_and_save_the_same(two: Ranks, tmp_path: Path) -> None:
+    whole = train(tmp_path / "whole", [config_of(2, seed, engine="reference") for seed in (5, 6)])
+    shared = train(tmp_path / "shared", [config_of(2, seed, shard_weights=True) for seed in (5, 6)])
+    for one, other in zip(shared, whole, strict=True):
+        assert_close(one, other)
+        for row in table(one):
+            if row["train/sentinel/ranks_gradient_error"]:
+                assert float(row["train/sentinel/ranks_gradient_error"]) < 1e-5
+                assert float(row["train/sentinel/ranks_differ"]) == 0.0
+    with pytest.raises(Interrupted):
+        train(tmp_path / "broken", [config_of(2, seed, shard_weights=True) for seed in (5, 6)], callback=interrupt_at(384))
+    broken = [Run(path) for path in sorted((tmp_path / "broken" / "runs").glob("*-s*"))]
+    assert train_runs(broken, resume=True)
+    by_seed = {run.seed: run for run in broken}  # ids of runs are drawn: their order is not that of the seeds
+    for run in shared:
+        assert_same_run(by_seed[run.seed], run)
+    # A checkpoint is that of one process: all weights, all moments.
+    read = [assembly.files.read(run.checkpoint("@last").path) for run in (whole[0], shared[0])]
+    for part in ("policy", "optimizer"):
+        sizes = [{name: tensor.shape for name, tensor in getattr(one, part).items()} for one in read]
+        assert sizes[0] == sizes[1]
 
 
 def test_a2c_and_environments_of_gymnasium_train_as_with_one_process(two: Ranks, tmp_path: Path) -> None:
@@ -238,6 +264,8 @@ def test_slower_than_one_process_is_refused_with_the_number(two: Ranks, tmp_path
         ({"algo": {"batch_size": 3, "n_steps": 3}}, "does not divide minibatches of 3 rows"),
         ({"run": {"data_parallel": 2, "engine": "compiled"}}, "A compiled step"),
         ({"run": {"shard_optimizer": True}}, "nobody to share"),
+        ({"run": {"shard_weights": True}}, r"run.shard_weights=true[\s\S]*nobody to share"),
+        ({"algo": {"optimizer": "lamb"}, "run": {"data_parallel": 2, "shard_weights": True}}, "LAMB scales every layer"),
         ({"bonus": {"kind": "rnd"}}, "bonus with run.data_parallel=2"),
     ],
 )
@@ -296,3 +324,106 @@ def test_ranks_that_mean_different_messages_are_named() -> None:
     assert "hanging collective" in error
     assert "rank 1 in collective" in error
     assert "(something else)" in error
+
+
+@pytest.mark.parametrize("share", [{}, {"shard_weights": True}])
+def test_ranks_learn_from_images_with_convolutions_of_fewer_bits_and_nobody_is_called_wrong(
+    two: Ranks, tmp_path: Path, share: dict[str, bool]
+) -> None:
+    """Mixed precision: convolutions in bfloat16, all weights, sums and the optimizer in float32."""
+    shape = {"id": "tests.training.pictures:Bright", "n_envs": 4, "normalize_obs": False, "normalize_reward": False}
+    net = {"hidden": [16], "image_precision": "bfloat16", "image_features": 16}
+    config = make_config("ppo", shape, 3, algo=ALGO, net=net, run={**RUN, "data_parallel": 2, **share})
+    (run,) = train(tmp_path, [config])
+    assert run.status.state == "finished", run.status.reason
+    rows = [row for row in table(run) if row["train/sentinel/ranks_gradient_error"]]
+    assert rows
+    assert {float(row["train/sentinel/ranks_differ"]) for row in rows} == {0.0}
+    assert max(float(row["train/sentinel/ranks_gradient_error"]) for row in rows) < 1e-5
+    assert max(float(row["train/sentinel/ratio_first_dev"]) for row in rows) < 1e-4, "acting rounds as learning does"
+
+
+@pytest.mark.parametrize(("precision", "products"), [("tf32", True), ("float32", False)])
+def test_products_of_ten_bits_are_those_of_the_gradient_alone(
+    two: Ranks, tmp_path: Path, precision: str, products: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On GPUs: what acts and what looks after itself has all bits. Nothing of it is computed differently on a CPU."""
+    seen: dict[str, set[bool]] = {"learning": set(), "checking": set(), "playing": set()}
+    learn, collect, check = gradients.gradient, on_policy.collect, RankPart._check_gradient
+    where = ["learning"]
+
+    def note(what: str) -> None:
+        seen[what].add(torch.backends.cuda.matmul.allow_tf32)
+
+    def gradient(*given: Any) -> Any:
+        note(where[0])
+        return learn(*given)
+
+    def collected(*given: Any, **more: Any) -> Any:
+        note("playing")
+        return collect(*given, **more)
+
+    def checked(part: RankPart) -> Any:
+        where[0] = "checking"
+        try:
+            return check(part)
+        finally:
+            where[0] = "learning"
+
+    monkeypatch.setattr(gradients, "gradient", gradient)
+    monkeypatch.setattr(on_policy, "collect", collected)
+    monkeypatch.setattr(RankPart, "_check_gradient", checked)
+    train(tmp_path, [config_of(2, 1, precision=precision)])
+    assert seen == {"learning": {products}, "checking": {False}, "playing": {False}}
+
+
+def test_ranks_compute_on_what_rank_0_says_which_alone_has_a_config(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise one meets over nccl and the others over gloo: nobody ever comes."""
+    store, made = Store(), []
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(ranks._torch, "rendezvous", lambda *_, **__: iter([(store, 1, 2)]))
+    monkeypatch.setattr(ranks, "device_of", lambda local_rank, device: torch.device(device.type, local_rank))
+    monkeypatch.setattr(ranks, "Ranks", lambda *given: made.append(given[3]))
+    assert ranks.agree_on_device(store, 0, torch.device("cuda")) == torch.device("cuda")
+    ranks.join()
+    assert ranks.agree_on_device(store, 0, None) == torch.device("cpu")
+    ranks.join()
+    assert made == [torch.device("cuda", 1), torch.device("cpu", 1)]
+
+
+def stub_of(device: str) -> Ranks:
+    """A rank without others, on a device that this machine may not have."""
+    here = Ranks.__new__(Ranks)
+    here.rank, here.world, here.device, here.memory, here.in_order, here.waited = 1, 2, torch.device(device), None, True, 0.0
+    here.pulse, here.broken = watch.Pulse(), False
+    here.heart = watch.Heart(Store(), 1, 2, here.pulse)
+    return here
+
+
+def test_whoever_waits_for_a_gpu_waits_inside_of_the_collective_and_what_was_broken_off_is_no_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """nccl only queues a collective, and ends none because another rank has died."""
+    here, seen, aborted = stub_of("cuda"), [], []
+
+    class Stream:
+        def synchronize(self) -> None:
+            seen.append(here.pulse.collective)
+            if len(seen) == 2:
+                here.heart._give_up("rank 0 was killed by SIGKILL")
+
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream())
+    monkeypatch.setattr(ranks.dist, "all_reduce", lambda buffer: None)
+    here.heart.abort = lambda: aborted.append(True)
+    assert here.sum("gradient", torch.ones(2)).tolist() == [1.0, 1.0]
+    with pytest.raises(watch.RankLost, match="killed by SIGKILL"):
+        here.sum("gradient", torch.ones(2))
+    assert (seen, aborted) == (["gradient", "gradient"], [True])
+
+
+def test_what_ranks_meet_with_lies_where_they_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, sent = stub_of("meta"), []
+    monkeypatch.setattr(ranks.dist, "all_reduce", lambda buffer: sent.append(buffer.device.type))
+    here.meet()
+    assert sent == ["meta"], "nccl takes nothing from elsewhere"
