@@ -1,6 +1,6 @@
 """Imitation on Pendulum: DAgger beside cloning, rules that ask less, and whether planted faults are named.
 
-python -m benchmarks.imitation
+python -m benchmarks.imitation [--only dagger safe_dagger ensemble_dagger]
 
 The expert is a rule that pumps energy and then balances (-125 on the evaluation's 20 starts). Every arm has 1,600 steps (8 episodes) in
 16 rounds of 100, and 8 seeds as one cohort; a policy's score is the mean of 20 episodes of its own after the last round. Cloning is the
@@ -23,7 +23,7 @@ from benchmarks import provenance
 from rlclinic import stats
 from rlclinic.config import load
 from rlclinic.ops.diagnose.diagnose import examine_group
-from rlclinic.runs.record import Group
+from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.training.__main__ import train_runs
 from rlclinic.training.imitation import labels
@@ -51,6 +51,8 @@ FAULTS: dict[str, tuple[str, list[str]]] = {
     "expert-inconsistent": ("undecided", ["algo.repeat_queries=0.1"]),
     "mixture-scored": ("expert", ["algo.beta=0.5", "run.eval_episodes=0"]),
 }
+UNSAFE = 0.25
+"""As a share of the range of actions."""
 _draw = np.random.default_rng(0)
 
 
@@ -114,11 +116,21 @@ def measure(name: str, arm: dict[str, Any], seeds: int, rounds: int) -> dict[str
         group = train(place / "runs", arm["variant"], "expert", arm["settings"], seeds, rounds)
         returns = [float(run.evaluations[1][-1]) for run in group.runs]
         asked = [sum(int(data.beside["queries"].sum()) for data in labels.read(run.path)) for run in group.runs]
-        record.write_text(json.dumps({"returns": returns, "queries": asked}))
+        record.write_text(json.dumps({"returns": returns, "queries": asked, "unsafe": [share_unsafe(run) for run in group.runs]}))
     measured: dict[str, Any] = json.loads(record.read_text())
     returns, asked = measured["returns"], measured["queries"]
     print(f"{name}: {np.mean(returns):.0f} {[round(each) for each in returns]}, {np.mean(asked):.0f} questions")
     return measured
+
+
+def share_unsafe(run: Run) -> float:
+    """Steps in which what was done lies more than UNSAFE of the range from what the expert would have done."""
+    off = []
+    for data in labels.read(run.path):
+        seen = data.transitions(np.arange(len(data))).observations
+        right = np.clip([expert(obs)[0] for obs in seen], -2.0, 2.0)
+        off.append(np.abs(np.asarray(data.actions)[:, 0] - right) > 4.0 * UNSAFE)
+    return float(np.concatenate(off).mean())
 
 
 def name_fault(fault: str, seeds: int, rounds: int) -> str:
@@ -136,8 +148,11 @@ def name_fault(fault: str, seeds: int, rounds: int) -> str:
 
 
 def main() -> None:
-    """Measure all arms, then all faults."""
-    quick = provenance.parser(__doc__).parse_args().quick
+    """Measure all arms, then all faults; or some arms, of which `dagger` is always one."""
+    parser = provenance.parser(__doc__)
+    parser.add_argument("--only", nargs="*", choices=list(ARMS), help="these arms beside dagger, and no faults")
+    args = parser.parse_args()
+    quick = args.quick
     seeds, rounds = (2, 2) if quick else (8, ROUNDS)
     rows: list[dict[str, Any]] = []
 
@@ -145,7 +160,7 @@ def main() -> None:
         limits = {"better": better, "bar": bar, "stretch": stretch}
         rows.append({"what": what, "unit": unit, "value": value, **limits, "command": COMMAND, **more})
 
-    arms = {name: measure(name, arm, seeds, rounds) for name, arm in ARMS.items()}
+    arms = {name: measure(name, arm, seeds, rounds) for name, arm in ARMS.items() if args.only is None or name in ("dagger", *args.only)}
     bars = {"dagger": (-250.0, -180.0)}
     for name, measured in arms.items():
         returns = np.array(measured["returns"])
@@ -159,6 +174,12 @@ def main() -> None:
         held = name != "thrifty_dagger"
         add(f"questions of {name}, of dagger's", "%", asked, "lower", *((50.0, 25.0) if held else (None, None)))
         add(f"return of {name} below dagger's", "%", behind, "lower", 15.0 if held else None)
+        unsafe, usual = (100 * float(np.mean(arms[each]["unsafe"])) for each in (name, "dagger"))
+        what = f"{name}: steps in which what is done lies more than {UNSAFE:.0%} of the range from the expert's"
+        add(what, "%", unsafe, "lower", usual if held else None, note="the bar is dagger's")
+    if args.only is not None:
+        provenance.write("imitation", rows, provenance.provenance(COMMAND), quick)
+        return
     named = {fault: name_fault(fault, min(seeds, 3), rounds) for fault in FAULTS}
     right = 100 * sum(fault == first for fault, first in named.items()) / len(named)
     wrong = "; ".join(f"{fault}: {first}" for fault, first in named.items() if fault != first)

@@ -15,6 +15,7 @@ import numpy as np
 
 from benchmarks import provenance
 from benchmarks.imitation import ENV, expert
+from rlclinic import stats
 from rlclinic.config import load
 from rlclinic.datasets import folder
 from rlclinic.runs.store import Store
@@ -66,12 +67,6 @@ def measure(place: Path, steps: int) -> list[dict[str, Any]]:
     return measured
 
 
-def rank_correlation(first: list[float], second: list[float]) -> float:
-    """Spearman's."""
-    ranks = np.stack([np.argsort(np.argsort(values)) for values in (first, second)])
-    return float(np.asarray(np.corrcoef(ranks))[0, 1])
-
-
 def main() -> None:
     """Measure all policies."""
     quick = provenance.parser(__doc__).parse_args().quick
@@ -79,7 +74,7 @@ def main() -> None:
     place.mkdir(parents=True, exist_ok=True)
     measured = measure(place, 20 if quick else FQE_STEPS)
     judged = [row for row in measured if row["fqe"] is not None]
-    value = rank_correlation([row["true"] for row in judged], [row["fqe"] for row in judged])
+    value = stats.rank_correlation(np.array([row["true"] for row in judged]), np.array([row["fqe"] for row in judged]))
     lowest, highest = (pick(row["true"] for row in measured) for pick in (min, max))
     what = f"{ENV}: rank correlation of fitted Q evaluation with the true return, {len(judged)} policies of {len(measured)}"
     weighted = [row["wis_effective"] for row in measured if row.get("wis_effective") is not None]

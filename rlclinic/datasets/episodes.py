@@ -160,9 +160,8 @@ def check_episode(episode: Episode, index: int, actions: Space) -> Episode:
     for name, values in (("observation", episode.observations), ("action", episode.actions), ("reward", episode.rewards)):
         if values.dtype.kind not in "fiub":
             raise fail(f"its {name}s are {values.dtype}", "Numbers are needed: one array of one type and shape for all steps")
-        # Data is kept in single precision, where a number beyond its largest is infinite.
-        if values.dtype.kind == "f" and not (np.abs(values) <= LARGEST).all():
-            row = int(np.argwhere(~(np.abs(values.reshape(len(values), -1)) <= LARGEST).all(1))[0, 0])
+        if values.dtype.kind == "f" and not _fits(values).all():
+            row = int(np.argwhere(~_fits(values.reshape(len(values), -1)).all(1))[0, 0])
             raise fail(f"the {name} at step {row} is not finite", "A loss over it would be not a number for ever. Leave the episode out")
     if actions.kind == "discrete":
         choices = np.asarray(episode.actions).reshape(steps, -1)
@@ -174,6 +173,11 @@ def check_episode(episode: Episode, index: int, actions: Space) -> Episode:
             "it says neither terminated nor truncated", "Without an end the next episode's first observation would be taken for its future"
         )
     return episode
+
+
+def _fits(values: Array) -> NDArray[np.bool_]:
+    """Which numbers stay numbers in single precision, as which data is kept: beyond its largest they would be infinite."""
+    return np.isfinite(values) if values.dtype.itemsize <= 4 else np.abs(values) <= LARGEST
 
 
 def check_shape(index: int, name: str, shape: tuple[int, ...], before: tuple[int, ...]) -> None:

@@ -189,6 +189,11 @@ def read(path: Path) -> Dataset:
             raise ConfigError(f"{path}: {name}.npy has {there:,} rows instead of {wanted:,}: it is damaged.\n  Write or convert it again")
     if not data.n_episodes or (small["lengths"] < 1).any():
         raise ConfigError(f"{path} has no episodes, or empty ones.\n  Write or convert it again")
+    endless = np.flatnonzero(~(small["terminated"] | small["truncated"]))
+    if len(endless):
+        raise ConfigError(
+            f"{path}: episode {endless[0]} says neither terminated nor truncated: it is damaged.\n  Write or convert it again"
+        )
     return data
 
 

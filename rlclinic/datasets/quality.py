@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlclinic.datasets.episodes import Dataset
+from rlclinic.datasets.joints import find_joints
 
 __all__ = ["Finding", "Quality", "Reference", "compare_coverage", "ends_at_longest", "examine"]
 
@@ -28,15 +29,17 @@ BINS: Final = 100
 MOST_DIMENSIONS: Final = 4
 DETERMINISTIC: Final = 0.1
 """Below this share of the actions' own spread, neighbours act alike: the data shows nobody what another action would have done."""
-FAR: Final = 20.0
-"""A step this many times as long as nearly all others (their 99 % quantile) joins two episodes."""
 AT_BOUND: Final = 1e-3
 """Distance from a bound, as a share of the range, within which an action touches it."""
 FEWEST_ENDS: Final = 5
 LIMITED: Final = 0.5
 """The share of terminated episodes with exactly the longest length from which they look cut by a time limit."""
 MOST_WHOLE: Final = 20
-"""So many different whole numbers, or fewer, are choices rather than measurements."""
+"""So many different whole numbers, or fewer, are choices or flags rather than measurements."""
+RECUR: Final = 0.9
+"""Distinct states among those sampled, as a share, below which the same state in two datasets is no sign of the same episode."""
+LEAKS: Final = 0.01
+"""The share of states in both of two datasets from which on a split went through episodes."""
 UNEQUAL: Final = 1e3
 """Largest to smallest spread of an observation's numbers above which a network sees only some of them."""
 
@@ -93,8 +96,8 @@ class Quality:
     findings: tuple[Finding, ...]
 
 
-def examine(data: Dataset, reference: Reference | None = None, seed: int = 0) -> Quality:
-    """Look at all of it once, and closely at samples that the seed draws."""
+def examine(data: Dataset, reference: Reference | None = None, seed: int = 0, beside: Dataset | None = None) -> Quality:
+    """Look at all of it once, and closely at samples that the seed draws; beside: other data, for what is in both."""
     draw = np.random.default_rng(seed)
     returns = data.returns[np.isfinite(data.returns)]
     if not len(returns):
@@ -109,7 +112,8 @@ def examine(data: Dataset, reference: Reference | None = None, seed: int = 0) ->
     unique, covered = _count_distinct(scaled, acted, data, draw) if len(scaled) else (0.0, 0)
     spread = _action_spread(scaled, acted, data, draw)
     bounds = _at_bounds(data, acted) if len(scaled) else None
-    duplicates = _duplicates(data)
+    twice = _find_twice(data)
+    duplicates, recur = int(twice.sum()), _states_recur(batch.observations[~twice[data.episode_of(rows)]])
     quality = (
         None
         if reference is None or reference.good == reference.random
@@ -117,9 +121,10 @@ def examine(data: Dataset, reference: Reference | None = None, seed: int = 0) ->
     )
     found = [
         *_ends(data),
-        *_jumps(data, stats),
+        *_jumps(data),
         *_values(data, stats),
-        *_behaviour(data, returns, spread, bounds, duplicates),
+        *_behaviour(data, returns, spread, bounds, duplicates, recur=recur),
+        *([] if beside is None else _leaks(data, beside, rows)),
     ]
     return Quality(
         transitions=len(data),
@@ -293,24 +298,94 @@ def _at_bounds(data: Dataset, actions: NDArray[Any]) -> float | None:
     return float(((flat <= bottom + near) | (flat >= top - near)).mean())
 
 
-def _duplicates(data: Dataset) -> int:
-    """Episodes that occur again, by what was done and earned in them."""
-    seen: set[bytes] = set()
-    again = 0
+def _fingerprints(data: Dataset) -> Iterator[bytes]:
+    """Of each episode, by where it began and what was done in it."""
     for index, end in enumerate(data.ends.tolist()):
         start = end - int(data.lengths[index])
         digest = hashlib.blake2b(np.ascontiguousarray(data.actions[start:end]).tobytes(), digest_size=16)
         digest.update(np.ascontiguousarray(data.observations[start + index]).tobytes())
-        key = digest.digest()
-        again += key in seen
-        seen.add(key)
-    return again
+        yield digest.digest()
+
+
+def _find_twice(data: Dataset) -> NDArray[np.bool_]:
+    """Which episodes [E] have occurred before."""
+    seen: set[bytes] = set()
+    found = np.zeros(data.n_episodes, np.bool_)
+    for index, each in enumerate(_fingerprints(data)):
+        found[index] = each in seen
+        seen.add(each)
+    return found
+
+
+def _states_recur(states: NDArray[Any]) -> bool:
+    """Whether the same states, bit for bit, come up again and again, as in a maze."""
+    return len(np.unique(_hash_bits(states))) < RECUR * len(states)
+
+
+def _leaks(data: Dataset, other: Dataset, rows: NDArray[np.int64]) -> Iterator[Finding]:
+    """What is in both of two datasets, of which one may be kept apart to judge by: whole episodes, or single steps of the same ones.
+
+    States are compared bit for bit. Where the data's own recur, as in a maze, they say nothing, and only episodes are compared.
+    """
+    known = set(_fingerprints(other))
+    both = sum(each in known for each in _fingerprints(data))
+    if both:
+        yield Finding(
+            "warning",
+            "episodes-in-both",
+            f"{both:,} of {data.n_episodes:,} episodes are in the other data, too",
+            "if one is kept apart to judge what was learned from the other, leave them out of it",
+        )
+        return
+    reached = data.transitions(rows).next_observations
+    if _states_recur(reached):
+        return
+    states = _hash_bits(reached)
+    shared = np.zeros(len(states), np.bool_)
+    for block in _blocks(other.observations):
+        shared |= np.isin(states, _hash_bits(block))
+    if shared.mean() > LEAKS:
+        text = f"{shared.mean():.0%} of the steps lead to a state that is in the other data bit for bit, in an episode that differs"
+        yield Finding("warning", "steps-in-both", text, "the split went through episodes: split by whole episodes")
+
+
+def _hash_bits(states: NDArray[Any]) -> NDArray[np.int64]:
+    """One number a state, of all its bits."""
+    flat = np.ascontiguousarray(states.reshape(len(states), -1).astype(np.float32) + 0.0)
+    return _hash(flat.view(np.int32).astype(np.int64))
 
 
 def ends_at_longest(data: Dataset) -> float:
-    """The share of terminated episodes that have exactly the longest length; 0 where hardly any says terminated."""
+    """The share of terminated episodes that have exactly the longest length, for no reason that anybody could see; 0 where hardly any
+    says terminated."""
     ended, longest = data.lengths[data.terminated & ~data.truncated], int(data.lengths.max())
-    return float((ended == longest).mean()) if len(ended) >= FEWEST_ENDS and longest > 1 else 0.0
+    share = float((ended == longest).mean()) if len(ended) >= FEWEST_ENDS and longest > 1 else 0.0
+    return 0.0 if share >= LIMITED and _show_their_ends(data) else share
+
+
+def _show_their_ends(data: Dataset) -> bool:
+    """Whether most of the terminated episodes of the longest length end in states that say so, as a goal does or the number of steps left.
+
+    Such a state lies beyond what is met on the way, in one of its numbers, or it is met at several ends and never on the way. What a time
+    limit cuts ends anywhere.
+    """
+    ended = data.terminated & ~data.truncated
+    # Where the last observation is not known, the one before it stands in twice.
+    last = data.ends + np.arange(data.n_episodes) - (0 if data.final_known else 1)
+    finals = last[ended & (data.lengths == data.lengths.max())]
+    passed_over = np.concatenate([last[ended], np.zeros(0, np.int64) if data.final_known else last + 1])
+    reached = _flatten(data.observations[finals])
+    names, first, counts = np.unique(_hash_bits(data.observations[finals]), return_inverse=True, return_counts=True)
+    low, high = np.full(reached.shape[1], np.inf), np.full(reached.shape[1], -np.inf)
+    met = np.zeros(len(names), np.bool_)
+    for start in range(0, len(data.observations), BLOCK):
+        block = np.asarray(data.observations[start : start + BLOCK])
+        block = block[~np.isin(np.arange(start, start + len(block)), passed_over)]
+        rows = _flatten(block)
+        low, high = np.fmin(low, np.fmin.reduce(rows, 0, initial=np.inf)), np.fmax(high, np.fmax.reduce(rows, 0, initial=-np.inf))
+        met |= np.isin(names, _hash_bits(block))
+    beyond = ((reached < low) | (reached > high)).any(1)
+    return float((beyond | ((counts > 1) & ~met)[first]).mean()) >= LIMITED
 
 
 def _ends(data: Dataset) -> Iterator[Finding]:
@@ -342,34 +417,18 @@ def _ends(data: Dataset) -> Iterator[Finding]:
         )
 
 
-def _jumps(data: Dataset, stats: _Statistics) -> Iterator[Finding]:
-    """Steps inside episodes that are much longer than all others: two episodes written as one."""
-    scale = np.where(stats.std > 0, stats.std, 1.0)
-    longest: list[Floats] = []
-    for index, end in _spread_out(data):
-        start = end - int(data.lengths[index])
-        path = _flatten(data.observations[start + index : end + index + 1]) / scale
-        longest.append(np.abs(np.diff(path, axis=0)).max(1))
-    steps = np.concatenate(longest)
-    usual = float(np.quantile(steps, 0.99))
-    far = [
-        index
-        for index, own in zip((index for index, _ in _spread_out(data)), longest, strict=True)
-        if usual > 0 and own.max() > FAR * usual
-    ]
-    if far:
-        yield Finding(
-            "warning",
-            "episodes-joined",
-            f"{len(far)} of {len(longest)} episodes jump {FAR:.0f} times as far as 99 % of all steps do, or farther (first: {far[0]})",
-            "look whether two episodes were written as one, or an observation is damaged there",
-        )
-
-
-def _spread_out(data: Dataset) -> Iterator[tuple[int, int]]:
-    """At most a thousand episodes, evenly."""
-    stride = max(1, data.n_episodes // 1_000)
-    return ((index, int(data.ends[index])) for index in range(0, data.n_episodes, stride))
+def _jumps(data: Dataset) -> Iterator[Finding]:
+    """Steps inside episodes that look like the joint of two."""
+    found = find_joints(data)
+    if found is None:
+        return
+    what = "lead to where episodes begin by a step that the others do not explain" if found.to_starts else "jump far beyond all other steps"
+    yield Finding(
+        "warning",
+        "episodes-joined",
+        f"{len(found.episodes)} of {found.looked_at} episodes {what} (first: {found.episodes[0]})",
+        "look whether two episodes were written as one, or an observation is damaged there",
+    )
 
 
 def _values(data: Dataset, stats: _Statistics) -> Iterator[Finding]:
@@ -453,7 +512,9 @@ def _values(data: Dataset, stats: _Statistics) -> Iterator[Finding]:
         )
 
 
-def _behaviour(data: Dataset, returns: Floats, spread: float | None, bounds: float | None, duplicates: int) -> Iterator[Finding]:
+def _behaviour(
+    data: Dataset, returns: Floats, spread: float | None, bounds: float | None, duplicates: int, *, recur: bool
+) -> Iterator[Finding]:
     if data.n_episodes < 5:
         yield Finding(
             "warning",
@@ -477,10 +538,12 @@ def _behaviour(data: Dataset, returns: Floats, spread: float | None, bounds: flo
         )
     if duplicates:
         yield Finding(
-            "warning",
+            "note" if recur else "warning",
             "episodes-twice",
             f"{duplicates:,} of {data.n_episodes:,} episodes are there twice",
-            "a split by episodes would leak: the same episode in training and validation",
+            "a split by episodes would leak: the same episode in training and validation"
+            if not recur
+            else "states recur in this task, and so may whole episodes; a split by episodes has some of them on both sides",
         )
     if data.n_episodes >= 10 and float(np.std(returns)) == 0 and float(np.ptp(data.lengths)) == 0:
         yield Finding("note", "equal-returns", "all episodes have the same return", "no filter by return can choose among them")

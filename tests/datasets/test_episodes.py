@@ -57,6 +57,8 @@ def test_a_selection_keeps_episodes_whole() -> None:
         (Episode(np.zeros((4, 2)), np.zeros((3, 1)), np.zeros(3), False, False), "neither terminated nor truncated"),
         # Data is kept in single precision: this would be infinite there.
         (Episode(np.zeros((4, 2)), np.zeros((3, 1)), np.array([0, 1e300, 0]), False, True), "reward at step 1 is not finite"),
+        # In half precision already here.
+        (Episode(np.zeros((4, 2)), np.zeros((3, 1)), np.array([0, 0, np.inf], np.float16), False, True), "reward at step 2 is not finite"),
         (Episode(np.zeros((4, 3)), np.zeros((3, 1)), np.zeros(3), False, True), "data of two environments"),
     ],
 )

@@ -57,7 +57,7 @@ def test_episodes_of_two_environments_are_refused(tmp_path: Path) -> None:
         folder.write(tmp_path / "d", [episode(3), other], BOX, TORQUE)
 
 
-@pytest.mark.parametrize("damage", ["cut", "missing", "json", "version", "empty"])
+@pytest.mark.parametrize("damage", ["cut", "missing", "json", "version", "empty", "endless"])
 def test_damage_is_said(tmp_path: Path, damage: str) -> None:
     folder.write(tmp_path / "d", iter(dataset()), BOX, TORQUE)
     about = tmp_path / "d" / "dataset.json"
@@ -70,6 +70,8 @@ def test_damage_is_said(tmp_path: Path, damage: str) -> None:
         about.write_text("{")
     elif damage == "version":
         about.write_text(json.dumps(json.loads(about.read_text()) | {"version": 99}))
+    elif damage == "endless":
+        np.save(tmp_path / "d" / "truncated.npy", np.zeros(3, bool))
     else:
         np.save(tmp_path / "d" / "lengths.npy", np.array([0, 8, 7]))
     with pytest.raises(ConfigError, match=r"again|Upgrade"):

@@ -1,5 +1,6 @@
 """Other formats: what the packages themselves wrote, and arrays under the names in use."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -9,7 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from rlclinic.datasets import Dataset, read
-from rlclinic.datasets.formats import minari, open_source
+from rlclinic.datasets.episodes import Space
+from rlclinic.datasets.formats import flat, minari, open_source
 from rlclinic.errors import ConfigError, NotFound, RlclinicError
 from tests.datasets.made import dataset
 
@@ -98,6 +100,31 @@ def test_arrays_become_the_episodes_they_came_from(tmp_path: Path, ending: str, 
     same(read(path), data)
 
 
+@pytest.mark.parametrize("ending", ["npz", "hdf5", "csv"])
+@pytest.mark.parametrize("discrete", [False, True])
+def test_what_is_written_with_one_row_a_step_is_read_back(
+    tmp_path: Path, ending: str, discrete: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where actions are whole numbers that are no choices, and where blocks end within episodes."""
+    monkeypatch.setattr(flat, "BLOCK", 4)
+    data = dataset((5, 3, 7), discrete=discrete)
+    if not discrete:
+        data = replace(data, actions=np.ones_like(data.actions))
+    flat.write(data, tmp_path / f"d.{ending}")
+    found = read(tmp_path / f"d.{ending}")
+    same(found, data)
+    assert found.action_space.kind == data.action_space.kind
+    with pytest.raises(ConfigError, match="not overwritten"):
+        flat.write(data, tmp_path / f"d.{ending}")
+    assert [file.name for file in tmp_path.iterdir()] == [f"d.{ending}"]
+
+
+def test_pictures_are_no_table(tmp_path: Path) -> None:
+    data = dataset()
+    with pytest.raises(ConfigError, match="one column for each number"):
+        flat.write(replace(data, observation_space=Space("box", (4, 4, 3))), tmp_path / "d.csv")
+
+
 def test_without_next_observations_the_last_step_of_a_cut_episode_is_left_out(tmp_path: Path) -> None:
     data = dataset((5, 3, 7))
     columns = arrays(data)
@@ -115,6 +142,14 @@ def test_ends_without_a_flag_are_found_where_observations_do_not_follow(tmp_path
     del columns["timeouts"]
     np.savez(tmp_path / "d.npz", **columns)
     assert read(tmp_path / "d.npz").lengths.tolist() == [5, 3, 7]
+
+
+def test_what_a_step_led_to_is_looked_at_even_where_the_next_row_has_it_again(tmp_path: Path) -> None:
+    columns = arrays(dataset((5, 3, 7)))
+    columns["next_observations"][1, 0] = np.nan
+    np.savez(tmp_path / "d.npz", **columns)
+    with pytest.raises(ConfigError, match="observation at step 2 is not finite"):
+        read(tmp_path / "d.npz")
 
 
 def test_dones_alone_are_said_to_be_ambiguous(tmp_path: Path) -> None:
@@ -158,6 +193,7 @@ def test_lerobot_folders_are_read(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pa.table(rows), tmp_path / "data" / "chunk-000" / "file.parquet")
     data = read(tmp_path)
     assert (data.lengths.tolist(), data.terminated.tolist()) == ([3, 3], [True, False])
+    assert "the last step of 1 truncated episodes is left out" in data.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -167,6 +203,12 @@ def test_lerobot_folders_are_read(tmp_path: Path) -> None:
         ({"terminals": None, "timeouts": None}, "where episodes end"),
         ({"rewards": np.zeros(3)}, "one row a step"),
         ({"observations": np.full((15, 2), np.nan)}, "not finite"),
+        ({"rewards": np.zeros((15, 2))}, "rewards has 2 numbers a step"),
+        ({"terminals": np.zeros((15, 3))}, "terminated has 3 numbers a step"),
+        # Not a number is no yes, and neither is a count.
+        ({"terminals": np.where(np.arange(15) == 4, np.nan, 0.0)}, "terminated at step 4 is nan"),
+        ({"timeouts": np.arange(15) % 3}, "truncated at step 2 is 2"),
+        ({"terminals": np.array(["no"] * 15)}, "terminated at step 0 is no"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, change: dict[str, np.ndarray | None], words: str) -> None:

@@ -47,11 +47,79 @@ def test_time_limits_said_to_be_ends_are_found() -> None:
     assert "limit-as-end" not in names(falls)
 
 
+def board(places: np.ndarray) -> Episode:
+    """A way over a board, one-hot; the task itself ends it."""
+    steps = len(places) - 1
+    return Episode(np.eye(16, dtype=np.float32)[places], np.zeros((steps, 1), np.float32), np.zeros(steps, np.float32), True, False)
+
+
+@pytest.mark.parametrize("final_known", [True, False])
+def test_ends_that_the_observations_show_are_no_limits(final_known: bool) -> None:
+    """The same number of steps to the goal on every way; but not a limit that lets nobody arrive. Without next observations the state
+    before the goal says it as well."""
+    draw = np.random.default_rng(1)
+    ways = [np.array([0, *draw.permutation([1, 4, 5])[:2], *draw.permutation([6, 9, 10])[:3], 14, 15]) for _ in range(20)]
+
+    def recorded(stop: int) -> Dataset:
+        made = [board(np.array([*way[:stop], way[stop if final_known else stop - 1]])) for way in ways]
+        return join([replace(each, final_known=final_known) for each in made], Space("box", (16,)), TORQUE)
+
+    assert "limit-as-end" not in names(recorded(7))
+    assert "limit-as-end" in names(recorded(4 if final_known else 5))
+
+
+def test_steps_that_are_counted_down_are_no_limit() -> None:
+    walks = [episode(50, seed, terminated=True) for seed in range(10)]
+    left = np.linspace(1, 0, 51, dtype=np.float32)[:, None]
+    counted = [replace(walk, observations=np.concatenate([walk.observations, left], 1)) for walk in walks]
+    assert "limit-as-end" not in names(join(counted, Space("box", (3,)), TORQUE))
+
+
 def test_two_episodes_written_as_one_are_found() -> None:
     data = sound()
     observations = data.observations.copy()
     observations[20:40] += 500
     assert "episodes-joined" in names(replace(data, observations=observations))
+
+
+def swing(seed: int, steps: int, *, start: float = 1.0, damped: float = 0.0, wall: float | None = None) -> Episode:
+    """Something on a spring that is pushed at random: its place and its speed."""
+    draw = np.random.default_rng(seed)
+    place, speed = draw.uniform(0.9, 1.1) * start, 0.0
+    seen, pushes = [(place, speed)], draw.uniform(-0.2, 0.2, (steps, 1)).astype(np.float32)
+    for push in pushes[:, 0]:
+        speed += 0.1 * (-place - damped * speed + push)
+        place += 0.1 * speed
+        if wall is not None and place < wall:
+            place, speed = wall, 0.0
+        seen.append((place, speed))
+    return Episode(np.array(seen, np.float32), pushes, np.ones(steps, np.float32), terminated=False, truncated=True)
+
+
+def glue(one: Episode, other: Episode) -> Episode:
+    parts = (np.concatenate([getattr(one, name), getattr(other, name)]) for name in ("actions", "rewards"))
+    return Episode(np.concatenate([one.observations[:-1], other.observations]), *parts, terminated=False, truncated=True)
+
+
+@pytest.mark.parametrize("task", [{}, {"damped": 3.0}, {"damped": 3.0, "start": 300.0}, {"wall": -0.8}])
+def test_a_joint_is_told_from_what_comes_to_rest_and_from_a_wall(task: dict[str, float]) -> None:
+    """No jump is as large as a joint of two must be on paper: it is what the others' steps do not explain that counts."""
+    walks = [swing(seed, 100 + seed, **task) for seed in range(40)]
+    assert "episodes-joined" not in names(join(walks, BOX, TORQUE))
+    glued = [glue(one, other) for one, other in zip(walks[:10:2], walks[1:10:2], strict=True)]
+    found = quality.find_joints(join([*walks[10:], *glued], BOX, TORQUE))
+    assert found is not None
+    assert found.to_starts
+    assert found.episodes == tuple(range(30, 35))
+
+
+def test_flags_and_places_on_a_board_jump_as_they_please() -> None:
+    """A light that goes on once in a thousand steps is as far from its mean as nothing else ever is."""
+    walks = [swing(seed, 100) for seed in range(40)]
+    light = [np.zeros((101, 1), np.float32) for _ in walks]
+    light[7][50:52] = light[20][9:12] = 1.0
+    lit = [replace(walk, observations=np.concatenate([walk.observations, own], 1)) for walk, own in zip(walks, light, strict=True)]
+    assert "episodes-joined" not in names(join(lit, Space("box", (3,)), TORQUE))
 
 
 def test_one_action_a_state_is_told_from_noise() -> None:
@@ -95,6 +163,19 @@ def test_choices_that_there_are_not_and_choices_that_look_like_numbers_are_found
 def test_an_episode_that_is_there_twice_is_found() -> None:
     data = sound()
     assert quality.examine(data.select([*range(20), 3])).duplicates == 1
+
+
+def test_on_a_board_the_same_way_twice_is_no_copy() -> None:
+    """A note: there are not many ways to go. Elsewhere the very same episode is a copy."""
+
+    def levels(data: Dataset) -> list[str]:
+        return [finding.level for finding in quality.examine(data).findings if finding.name == "episodes-twice"]
+
+    draw = np.random.default_rng(0)
+    ways = [board(np.array([0, *draw.choice([1, 4], 2), 15])) for _ in range(20)]
+    assert levels(join(ways, Space("box", (16,)), TORQUE)) == ["note"]
+    data = sound()
+    assert levels(data.select([*range(20), *range(20)])) == ["warning"]
 
 
 def test_numbers_that_are_not_finite_are_an_error() -> None:
@@ -141,3 +222,36 @@ def test_rows_that_are_not_finite_are_found_and_left_out_of_the_counts() -> None
     assert "not-finite" in {finding.name for finding in found.findings}
     assert found.state_coverage > 1
     assert quality.examine(replace(data, observations=np.full_like(damaged, np.nan))).state_coverage == 0
+
+
+def test_what_two_parts_of_a_split_have_in_common_is_found() -> None:
+    """Whole episodes, or steps of the same ones; two recordings of one policy have neither."""
+
+    def shared(data: Dataset, other: Dataset) -> set[str]:
+        return {finding.name for finding in quality.examine(data, beside=other).findings if finding.name.endswith("-in-both")}
+
+    walks = [episode(60, seed, terminated=seed % 2 == 0) for seed in range(20)]
+    whole, first, rest = (join(made, BOX, TORQUE) for made in (walks, walks[:10], walks[10:]))
+    assert shared(rest, first) == set()
+    assert shared(rest, whole) == {"episodes-in-both"}
+    # Every second stretch of three steps to the other side: each begins where one of the other side ended.
+    halves: list[list[Episode]] = [[], []]
+    for walk in walks:
+        for start in range(0, 60, 3):
+            part = walk.observations[start : start + 4], walk.actions[start : start + 3], walk.rewards[start : start + 3]
+            halves[start // 3 % 2].append(Episode(*part, terminated=False, truncated=True))
+    assert shared(*(join(made, BOX, TORQUE) for made in halves)) == {"steps-in-both"}
+
+
+def test_states_that_recur_anyway_are_no_sign_of_a_leak() -> None:
+    """On a board of 5 x 5 any two recordings meet in the same places."""
+
+    def board(seeds: range) -> Dataset:
+        made = []
+        for seed in seeds:
+            draw = np.random.default_rng(seed)
+            places = draw.integers(0, 5, (41, 2)).astype(np.float32)
+            made.append(Episode(places, draw.uniform(-1, 1, (40, 1)).astype(np.float32), np.zeros(40, np.float32), True, False))
+        return join(made, BOX, TORQUE)
+
+    assert not [each for each in quality.examine(board(range(9)), beside=board(range(9, 20))).findings if "in-both" in each.name]

@@ -11,18 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlclinic import plain_files
-from rlclinic.datasets.episodes import Episode
+from rlclinic.datasets.episodes import Dataset, Episode
 from rlclinic.datasets.formats.source import (
     Source,
     check_array,
     check_unpacked,
     guess_action_space,
     guess_observation_space,
+    import_package,
     open_hdf5,
 )
 from rlclinic.errors import ConfigError
 
-__all__ = ["knows", "measure_unpacked", "open_source"]
+__all__ = ["knows", "measure_unpacked", "open_source", "write"]
 
 NAMES: Final = {
     "observations": ("observations", "observation", "obs", "states", "state"),
@@ -35,6 +36,7 @@ NAMES: Final = {
     "episode": ("episode", "episode_id", "episode_ids", "episode_index"),
 }
 """What is meant, and what files call it."""
+FLAGS: Final = ("terminated", "truncated", "done")
 MOST_COLUMNS: Final = 10_000
 """Of a table: reading one takes a step of Python for each number."""
 BLOCK: Final = 65_536
@@ -65,6 +67,9 @@ def open_source(path: Path) -> Source:
     if odd or not steps:
         wrong = ", ".join(f"{count:,} {name}" for name, count in odd.items()) or "nothing in it"
         raise ConfigError(f"{path}: {steps:,} rewards, but {wrong}.\n  Every array needs one row a step")
+    for name in ("rewards", *FLAGS, "episode"):
+        if name in columns and np.size(columns[name]) != steps:
+            raise ConfigError(f"{path}: {name} has {np.size(columns[name]) // steps} numbers a step.\n  One is needed")
     notes: list[str] = []
     ends, terminated = _ends(columns, steps, notes, path)
     actions = np.asarray(columns["actions"])
@@ -79,9 +84,75 @@ def open_source(path: Path) -> Source:
     return source
 
 
+def write(data: Dataset, path: Path) -> None:
+    """All of it with one row a step, by the path's ending: HDF5 as D4RL has it, .npz or .csv.
+
+    What each step led to is written beside it, so that no episode loses its last step.
+    """
+    if path.exists():
+        raise ConfigError(f"{path} is there already, and data is not overwritten.\n  Name another place, or remove it first")
+    if path.suffix == ".csv" and len(data.observation_space.shape) > 1:
+        raise ConfigError(f"a table has one column for each number, and these observations are {data.observation_space}.\n  Write .npz")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.part{path.suffix}")
+    {".csv": _write_csv, ".npz": _write_npz}.get(path.suffix, _write_hdf5)(data, unfinished)
+    unfinished.replace(path)
+
+
+def _write_hdf5(data: Dataset, path: Path) -> None:
+    """Block by block: the data may be larger than the memory."""
+    with import_package("h5py").File(path, "w") as file:
+        for start in range(0, len(data), BLOCK):
+            for name, values in _rows(data, start, "terminals", "timeouts").items():
+                if not start:
+                    file.create_dataset(name, (len(data), *values.shape[1:]), values.dtype)
+                file[name][start : start + len(values)] = values
+
+
+def _write_npz(data: Dataset, path: Path) -> None:
+    blocks = [_rows(data, start) for start in range(0, len(data), BLOCK)]
+    columns: dict[str, Any] = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+    np.savez(path, **columns)
+
+
+def _write_csv(data: Dataset, path: Path) -> None:
+    heads = {"observations": "obs", "actions": "action", "rewards": "reward", "next_observations": "next_obs"}
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        for start in range(0, len(data), BLOCK):
+            rows = _rows(data, start)
+            columns = {name: values.reshape(len(values), -1) for name, values in rows.items()}
+            if not start:
+                names = [
+                    # A vector of one number has a number in its name, too: without one, whole numbers would be taken for choices.
+                    f"{heads.get(name, name)}_{index}" if rows[name].ndim > 1 else heads.get(name, name)
+                    for name, values in columns.items()
+                    for index in range(values.shape[1])
+                ]
+                table.writerow(names)
+            parts = [values.astype(int) if values.dtype.kind == "b" else values for values in columns.values()]
+            for row in zip(*(column for part in parts for column in part.T.tolist()), strict=True):
+                table.writerow(row)
+
+
+def _rows(data: Dataset, start: int, terminated: str = "terminated", truncated: str = "truncated") -> dict[str, NDArray[Any]]:
+    """A block of steps as columns."""
+    index = np.arange(start, min(start + BLOCK, len(data)))
+    steps, episode = data.transitions(index), data.episode_of(index)
+    last = index == data.ends[episode] - 1
+    return {
+        "observations": steps.observations,
+        "actions": steps.actions,
+        "rewards": steps.rewards,
+        "next_observations": steps.next_observations,
+        terminated: steps.terminated,
+        truncated: last & ~steps.terminated,
+    }
+
+
 def _ends(columns: Mapping[str, Any], steps: int, notes: list[str], path: Path) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The last row of each episode, and whether the task ended there."""
-    flags = {name: np.asarray(columns[name]).reshape(steps).astype(bool) for name in ("terminated", "truncated", "done") if name in columns}
+    flags = {name: _flags(path, name, np.asarray(columns[name]).reshape(steps)) for name in FLAGS if name in columns}
     if not flags and "episode" not in columns:
         raise ConfigError(
             f"{path} does not say where episodes end: it has neither terminated (terminals), truncated (timeouts), dones nor episode.\n"
@@ -113,6 +184,15 @@ def _ends(columns: Mapping[str, Any], steps: int, notes: list[str], path: Path) 
     return rows, terminated[rows]
 
 
+def _flags(path: Path, name: str, values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Yes or no for each step, however it is stored."""
+    flags = values.astype(bool)
+    if values.dtype.kind not in "fiub" or not (values == flags).all():
+        wrong = int(np.flatnonzero(values != flags)[0])
+        raise ConfigError(f"{path}: {name} at step {wrong} is {values[wrong]}.\n  It says whether an episode ends there: 0 or 1 is needed")
+    return flags
+
+
 def _breaks(columns: Mapping[str, Any], steps: int) -> NDArray[np.bool_]:
     """[N - 1]: where the next row does not begin at what this row led to."""
     broken = np.zeros(steps - 1, bool)
@@ -122,7 +202,7 @@ def _breaks(columns: Mapping[str, Any], steps: int) -> NDArray[np.bool_]:
             np.asarray(columns[name][first:last], np.float64)
             for name, first, last in (("next_observations", start, stop), ("observations", start + 1, stop + 1))
         )
-        broken[start:stop] = np.abs(led - begins).reshape(stop - start, -1).max(1) > JOINT
+        broken[start:stop] = ~(np.abs(led - begins).reshape(stop - start, -1).max(1) <= JOINT)  # what is no number joins nothing
     return broken
 
 

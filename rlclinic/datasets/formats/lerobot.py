@@ -49,6 +49,7 @@ def open_source(path: Path) -> Source:
 
 
 def _episodes(files: list[Path], source: Source) -> Iterator[Episode]:
+    dropped = 0
     for file in files:
         table = _table(file)
         number = table["episode_index"]
@@ -60,8 +61,12 @@ def _episodes(files: list[Path], source: Source) -> Iterator[Episode]:
             succeeded = bool(rows["next.success"].any()) if "next.success" in rows else bool("next.done" in rows and rewards[-1] > 0)
             if succeeded:
                 yield Episode(np.concatenate([observations, observations[-1:]]), actions, rewards, True, False, final_known=False)
-            elif len(order) > 1:
+                continue
+            dropped += 1
+            if len(order) > 1:
                 yield Episode(observations, actions[:-1], rewards[:-1], False, True)
+    if dropped:
+        source.notes.append(f"the last step of {dropped:,} truncated episodes is left out: the data does not say what it led to")
 
 
 def _observations(table: dict[str, NDArray[Any]]) -> NDArray[Any]:

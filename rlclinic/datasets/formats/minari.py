@@ -54,8 +54,8 @@ def open_source(path: Path) -> Source:
     )
 
 
-def write(data: Dataset, path: Path, dataset_id: str) -> None:
-    """A dataset as a folder that Minari loads: put it below MINARI_DATASETS_PATH under its id."""
+def write(data: Dataset, path: Path, dataset_id: str, env_spec: str | None = None) -> None:
+    """A dataset as a folder that Minari loads: put it below MINARI_DATASETS_PATH under its id. env_spec: Gymnasium's, as JSON."""
     h5py = import_package("h5py")
     folder = path / "data"
     if folder.exists():
@@ -94,8 +94,8 @@ def write(data: Dataset, path: Path, dataset_id: str) -> None:
         "minari_version": "0.5.3",
         "description": data.source,
     }
-    if data.facts.get("env_spec"):
-        about["env_spec"] = data.facts["env_spec"]
+    if env_spec is not None:
+        about["env_spec"] = env_spec
     (folder / "metadata.json").write_text(json.dumps(about), encoding="utf-8")
 
 

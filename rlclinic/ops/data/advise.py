@@ -46,6 +46,9 @@ def advise(request: AdviseRequest) -> DataAdvice:
     """Rank the four ways for this data, with the commands that go them and that would settle it."""
     path = find(request.data)
     data = read(path)
+    if request.env is not None:
+        # Of ENV:VARIANT the environment: which algorithm suits is the question.
+        request = request.model_copy(update={"env": load(request.env).config.env.id})
     notes: list[str] = []
     name = request.env or data.env_id
     config = _find_config(name) if name is not None else None

@@ -19,22 +19,22 @@ def check(request: CheckRequest) -> DataReport:
     reference = quality.Reference(given[0], given[1]) if given[0] is not None and given[1] is not None else None
     path = find(request.data)
     data = read(path)
-    found = quality.examine(data, reference, request.seed)
-    return describe(path, data, found, _situation(data, found, reference), _coverage(data, request))
+    other = None if request.beside is None else _read_beside(data, request.beside)
+    found = quality.examine(data, reference, request.seed, other)
+    coverage = None if other is None else quality.compare_coverage(data, other, request.seed)
+    return describe(path, data, found, _situation(data, found, reference), coverage)
 
 
-def _coverage(data: Dataset, request: CheckRequest) -> float | None:
-    """How many distinct state-actions there are for one of the other data's."""
-    if request.beside is None:
-        return None
-    other = read(find(request.beside))
+def _read_beside(data: Dataset, path: str) -> Dataset:
+    """Other data of the same task."""
+    other = read(find(path))
     spaces = [(each.observations.shape[1:], each.action_space.kind, each.action_space.n, each.actions.shape[1:]) for each in (data, other)]
     if spaces[0] != spaces[1]:
         raise UsageError(
-            f"{request.beside} has {other.observation_space} and {other.action_space}, the data {data.observation_space} and "
+            f"{path} has {other.observation_space} and {other.action_space}, the data {data.observation_space} and "
             f"{data.action_space}.\n  Data of two tasks have no coverage to compare"
         )
-    return quality.compare_coverage(data, other, request.seed)
+    return other
 
 
 def _situation(data: Dataset, found: quality.Quality, reference: quality.Reference | None) -> Situation:

@@ -107,6 +107,12 @@ def _actor(request: CollectRequest) -> "Iterator[tuple[VecEnv, Actor, Config, st
     from rlclinic.training.data import collection
 
     copies = min(request.episodes, collection.MOST_COPIES)
+    if request.policy is None and request.changes:
+        raise UsageError(
+            "a run's policy acts in the environment as it was trained in: settings are for one in which another one acts.\n"
+            "  Leave the settings out, or name who acts: ",
+            Action("data collect", "Pendulum-v1", policy="random", set=request.changes),
+        )
     if request.policy is None:
         checkpoint = pick_checkpoint(Store(request.runs_dir), request.selector)
         policy = load_policy(checkpoint)
@@ -118,7 +124,7 @@ def _actor(request: CollectRequest) -> "Iterator[tuple[VecEnv, Actor, Config, st
             raise UsageError(
                 "whoever acts needs an environment to act in.\n  Name it first: ", Action("data collect", "Pendulum-v1", policy="random")
             )
-        config = load(request.selector).config
+        config = load(request.selector, request.changes).config
         # Whoever types a command names the code that it runs.
         trust.approve(*trust.names_in(config.env), *([] if request.policy == "random" else [request.policy]))
         env = envs.make(config.env, [request.seed], copies)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rlclinic.ops.request import SELECTOR, Cli, Http, Mcp, Request
+from rlclinic.ops.request import SELECTOR, SET, Cli, Http, Mcp, Request
 
 DATA = Cli(argument=True, metavar="DATA")
 DATA_HTTP = Http(max_length=1_000)
@@ -28,6 +28,8 @@ class CollectRequest(Request):
     """Take the most likely actions, instead of sampling as in training."""
     policy: Annotated[str | None, Cli(metavar="random|FILE.py:FUNCTION")] = None
     """Who acts instead of a run's policy: random, or your function, called with an observation."""
+    changes: Annotated[list[str], SET] = Field(default_factory=list)
+    """KEY=VALUE settings of an environment in which another one acts: env.action_mask=true. A run's policy acts where it was trained."""
     replay: bool = False
     """Nobody acts: keep what the run itself met while it learned, all that its replay still holds."""
     seed: int = Field(0, ge=0)
@@ -44,18 +46,19 @@ class CheckRequest(Request):
     good_return: Annotated[float | None, Http()] = None
     """Return of a good policy."""
     beside: Annotated[str | None, DATA_HTTP] = None
-    """Other data of the same task, such as the replay of a run: how many distinct state-actions there are for one of its."""
+    """Other data of the same task, such as the replay of a run: how many distinct state-actions there are for one of its, and what is in
+    both."""
     seed: Annotated[int, Http(ge=0)] = Field(0, ge=0)
     """Of the samples that are looked at closely."""
 
 
 class ConvertRequest(Request):
-    """Write data of another format as a folder that stays on disk while it is learned from, or as Minari's."""
+    """Write data in another format: a folder that stays on disk while it is learned from, or what other programs read."""
 
     data: Annotated[str, DATA]
     """A dataset of any format that is read."""
-    to: Literal["rlclinic", "minari"] = "rlclinic"
-    """The format."""
+    to: Literal["rlclinic", "minari", "d4rl", "npz", "csv"] = "rlclinic"
+    """The format: a folder of rlclinic's or Minari's, D4RL's HDF5, or one row a step in .npz or .csv."""
     out: Annotated[Path | None, Cli("--out", "-o")] = None
     """Where; without it beside the data."""
 
@@ -67,6 +70,8 @@ class EvaluateRequest(Request):
     """A dataset that somebody else's policy recorded in the same environment."""
     policy: Annotated[str, Cli("--policy", "-p", metavar="RUN"), Http(max_length=200)] = "@last"
     """A run, group or checkpoint."""
+    beside: Annotated[list[str], Cli(metavar="RUN"), Http(max_length=16)] = Field(default_factory=list)
+    """Another one, to choose between them without playing: all are ranked by fitted Q. Repeatable."""
     steps: Annotated[int, Http(ge=1, le=20_000)] = Field(5_000, ge=1)
     """Gradient steps of fitted Q evaluation."""
     seed: Annotated[int, Http(ge=0)] = Field(0, ge=0)

@@ -26,7 +26,7 @@ COLUMNS = (
     *("imitation/round", "imitation/queries", "imitation/labels", "imitation/unanswered", "imitation/expert_share"),
     *("imitation/asked_share", "imitation/disagreement", "imitation/disagreement_p95", "imitation/policy_state_error"),
     *("imitation/first_round_error", "imitation/label_is_executed", "imitation/passes", "imitation/label_noise", "imitation/doubt"),
-    *("imitation/unsafe_share", "imitation/missed_share"),
+    *("imitation/unsafe_share", "imitation/missed_share", "imitation/label_altered", "imitation/learned_share"),
 )
 RISK_TAU = 0.01
 """Share of the critic that its target takes over at every gradient step."""

@@ -1,5 +1,7 @@
 """IMPALA (Espeholt et al. 2018, arXiv:1802.01561): actors play, a learner learns, V-trace corrects for the weights' age in between."""
 
+from typing import Final
+
 from torch import Tensor
 
 from rlclinic.config import IMPALAConfig
@@ -8,6 +10,9 @@ from rlclinic.training.data.rollouts import Batch, Rollout
 from rlclinic.training.maths import losses, returns
 from rlclinic.training.nets import mlp
 from rlclinic.training.nets.layout import Params
+
+WEIGHS_ADVANTAGES: Final = True
+"""Whether advantages carry the clipped ratio of the learner's policy to the actor's, as the loss has no ratio of its own."""
 
 
 def advantages(

@@ -93,8 +93,8 @@ def evaluate(policy: Policy, path: str, steps: int, seed: int = 0) -> Values:
     discounted = np.array([float(np.dot(data.data.rewards[a:b], gamma ** np.arange(b - a))) for a, b in zip(starts, ends, strict=True)])
     if untried > MOST_UNTRIED:
         refused["fqe"] = f"{untried:.0%} of its actions were hardly ever tried: their values would be guesses"
-    elif first.mean() > discounted.max() + 0.1 * max(np.ptp(discounted), abs(discounted.max())):
-        refused["fqe"] = f"it would be worth {first.mean():.4g}, more than the best recorded episode ({discounted.max():.4g})"
+    elif first.mean() > (most := _most(data.data, discounted, gamma)) + 0.1 * max(np.ptp(discounted), abs(most)):
+        refused["fqe"] = f"it would be worth {first.mean():.4g}, more than the best recorded episode ({most:.4g})"
     else:
         middle, error = float(first.mean()), T_95 * float(first.std(ddof=1))
         estimates["fqe"] = Estimate(middle, middle - error, middle + error, float(data.data.n_episodes))
@@ -115,6 +115,12 @@ def evaluate(policy: Policy, path: str, steps: int, seed: int = 0) -> Values:
         else:
             estimates[name] = found
     return Values(gamma, float(discounted.mean()), untried, estimates, refused)
+
+
+def _most(data: Dataset, discounted: NDArray[np.float64], gamma: float) -> float:
+    """What the best recorded episode was worth: one that was cut goes on as it was, which is what values say of it."""
+    shown = np.where(data.truncated, 1.0 - gamma ** data.lengths.astype(np.float64), 1.0)
+    return float((discounted / shown).max())
 
 
 def evaluate_cloning(data: Dataset, gamma: float, steps: int, seed: int = 0) -> Cloning:
@@ -211,7 +217,7 @@ def _own_log_prob(plan: Any, learner: Any, obs: Tensor, action: Tensor) -> Tenso
     params = off_policy.acting_networks(plan, learner)
     if name in ("iql", "awac") or (name == "bc" and (discrete or plan.config.loss == "likelihood")):
         return fitted_actor.log_prob(params, seen, action.unsqueeze(-1) if discrete else action)
-    if name in ("sac", "cql") and not discrete:
+    if name in ("sac", "rlpd", "cql", "cal_ql") and not discrete:
         mean, log_std = params("actor", seen).chunk(2, -1)
         limits = params.nets["actor"].net
         log_std = log_std.clamp(limits.log_std_min, limits.log_std_max)

@@ -6,7 +6,7 @@ its own. A time limit cuts no value off: only a terminal state has no future.
 
 import hashlib
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rlclinic.actions import Action, Change
 from rlclinic.config import Config, DataConfig
-from rlclinic.datasets import Dataset, read
+from rlclinic.datasets import Dataset, Space, quality, read
 from rlclinic.errors import ConfigError
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Batch
@@ -101,6 +101,11 @@ class Recorded:
         return returns if self.chosen is None else returns[np.unique(self.data.episode_of(self.chosen.cpu().numpy()))]
 
     @cached_property
+    def ends_at_longest(self) -> float:
+        """The share of terminated episodes that look cut by a time limit."""
+        return quality.ends_at_longest(self.data)
+
+    @cached_property
     def _to_go(self) -> Tensor:
         """What each row's episode still paid from there on, undiscounted, [N]."""
         sums, ends = np.cumsum(np.asarray(self.data.rewards, np.float64)), self.data.ends
@@ -170,6 +175,22 @@ class Recorded:
         columns = [[[float(len(self.data))] for _ in gammas], [[found[g].mean()] for g in gammas], [[found[g].var()] for g in gammas]]
         return Moments(*(torch.tensor(column, dtype=torch.float64, device=self.device) for column in columns))
 
+    def return_moments(self, members: int, largest: float) -> Moments | None:
+        """What divides rewards by a thousandth of the range of the returns that are learned from; None where those are all the same.
+
+        By more, where the largest reward would else become larger than `largest`: cut, it would be another task.
+        """
+        rewards = self.rewards.double().cpu().numpy()
+        returns = np.add.reduceat(rewards, self.data.ends - self.data.lengths)
+        if self.chosen is not None:
+            returns = returns[np.unique(self.data.episode_of(self.chosen.cpu().numpy()))]
+        reach = float(np.ptp(returns))
+        if reach <= normalize.EPSILON:
+            return None
+        scale = max(reach / 1_000.0, float(np.abs(rewards).max()) / largest)
+        columns = [float(len(self.data))], [float(returns.mean())], [scale**2]
+        return Moments(*(torch.tensor([column] * members, dtype=torch.float64, device=self.device) for column in columns))
+
     def returns(self, rows: Tensor, gamma: float) -> Tensor:
         """Discounted return from each row [K] to the end of its episode; what a time limit cut off is left out."""
         numbers = rows.cpu().numpy()
@@ -205,6 +226,9 @@ def load(config: Config, env: VecEnv, device: torch.device) -> Recorded:
         )
     data = read(settings.path)
     check_fit(data, env, config.env.id)
+    if env.action.kind == "discrete":
+        # Data may not know of all choices, or hold them as floating-point numbers.
+        data = replace(data, action_space=Space("discrete", n=env.action.sizes[0]))
     chosen, held_out = split(data, settings)
     observations = np.asarray(data.observations)
     if data.observation_space.kind == "discrete":

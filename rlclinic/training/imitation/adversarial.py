@@ -51,7 +51,16 @@ EXPERT, POLICY, BETWEEN = 0, 1, 2
 
 COLUMNS: Final = tuple(
     f"train/adversary/{name}"
-    for name in ("loss", "expert_accuracy", "policy_accuracy", "held_out_accuracy", "reward_mean", "reward_std", "absorbing_share")
+    for name in (
+        "loss",
+        "expert_accuracy",
+        "policy_accuracy",
+        "held_out_accuracy",
+        "reward_mean",
+        "reward_std",
+        "absorbing_share",
+        "absorbing_shown",
+    )
 )
 
 State = Mapping[str, Tensor]
@@ -169,6 +178,7 @@ def judge(
         "reward_mean": flat.mean(1),
         "reward_std": flat.std(1),
         "absorbing_share": (wait / (wait + own.obs.shape[1])).squeeze(1),
+        "absorbing_shown": (recorded_wait / (recorded_wait + adversary.data.size)).squeeze(1),
     }
     return paid, state, {f"train/adversary/{name}": each for name, each in readings.items()}
 

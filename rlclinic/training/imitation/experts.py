@@ -12,6 +12,7 @@ import queue
 import shlex
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,9 @@ from rlclinic.training.envs.base import VecEnv
 GIVE_UP: Final = 20
 """Questions in a row without an answer after which nobody is there."""
 RESTARTS: Final = 3
-"""How often a command that has died is started again."""
+"""How often a command that has ended is started again before it has answered anything."""
+MOST_LINES, MOST_CHARACTERS = 1_000, 1_000_000
+"""Of what a command has written and nobody has read, and of a line: a command that never stops writing fills no memory."""
 PERSON: Final = "person"
 Floats = NDArray[Any]
 
@@ -49,6 +52,12 @@ class Question:
     run: Path
     place: tuple[int, ...]
     """Round, step, env, and which time it is asked."""
+    allowed: Floats | None = None
+    """[N, A] bool: which choices each env allows now; None: all of them."""
+
+    def list_allowed(self, env: int) -> list[int] | None:
+        """The choices that one env allows; None: all of them."""
+        return None if self.allowed is None else np.flatnonzero(self.allowed[env]).tolist()
 
 
 @dataclass
@@ -75,7 +84,12 @@ def make(config: Config, env: VecEnv, runs: Path, say: Callable[[str], None], st
         spec = env.action
         bounded = spec.low is not None and spec.high is not None
         bounds = {"low": spec.low.tolist(), "high": spec.high.tolist()} if bounded else {"choices": spec.sizes[0]}  # type: ignore[union-attr]
-        return Expert(name, lambda obs, index, question: labelling.wait(question.run, question.place, obs[index].tolist(), stops, **bounds))
+
+        def show(obs: Floats, index: int, question: Question) -> Any:
+            about = {**bounds, "allowed": question.list_allowed(index)}
+            return labelling.wait(question.run, question.place, obs[index].tolist(), stops, **about)
+
+        return Expert(name, show)
     if name.startswith(trust.COMMAND):
         program = Program(name.removeprefix(trust.COMMAND), config.algo.answer_seconds, say)  # type: ignore[union-attr]
         return Expert(name, lambda obs, index, question: program.ask(obs[index], question), close=program.close)
@@ -84,8 +98,11 @@ def make(config: Config, env: VecEnv, runs: Path, say: Callable[[str], None], st
     return Expert(name, follow(name, config, env, runs), costs=False)
 
 
-def read_action(answer: Any, env: VecEnv) -> Floats | np.int64:
-    """An answer as an action of the environment; ConfigError says what is wrong with it. Beyond the bounds it is cut to them."""
+def read_action(answer: Any, env: VecEnv, allowed: list[int] | None = None) -> Floats | np.int64:
+    """An answer as an action of the environment; ConfigError says what is wrong with it. Beyond the bounds it is cut to them.
+
+    allowed: the choices that there are now; None: all of them.
+    """
     spec = env.action
     try:
         action = np.asarray(answer, np.float64)
@@ -96,6 +113,8 @@ def read_action(answer: Any, env: VecEnv) -> Floats | np.int64:
     if spec.kind == "discrete":
         if action.size != 1 or action.item() != int(action.item()) or not 0 <= action.item() < spec.sizes[0]:
             raise ConfigError(f"{answer!r:.200} is none of the choices 0 to {spec.sizes[0] - 1}")
+        if allowed is not None and int(action.item()) not in allowed:
+            raise ConfigError(f"{answer!r:.200} is forbidden here: {allowed!s:.200} are allowed")
         return np.int64(action.item())
     if action.size != spec.sizes[0]:
         raise ConfigError(f"{answer!r:.200} has {action.size} numbers, and the environment takes {spec.sizes[0]}")
@@ -136,7 +155,8 @@ def follow(name: str, config: Config, env: VecEnv, runs: Path) -> Callable[[Floa
 
     def answer(obs: Floats, index: int, question: Question) -> Any:
         # Always all envs: another number of rows would be another rounding, and a member must learn as it would alone.
-        chosen = act(torch.from_numpy(obs).unsqueeze(0), None, 0)
+        mask = None if question.allowed is None else torch.from_numpy(question.allowed).unsqueeze(0)
+        chosen = act(torch.from_numpy(obs).unsqueeze(0), mask, 0)
         return chosen[0, index].tolist()
 
     return answer
@@ -145,15 +165,18 @@ def follow(name: str, config: Config, env: VecEnv, runs: Path) -> Callable[[Floa
 class Program:
     """A command of the user's that reads questions and writes answers, a line of JSON each.
 
-    A question is {"observation": [...], "round": 0, "step": 0, "env": 0}, an answer {"action": ...} or the action itself.
+    A question is {"observation": [...], "round": 0, "step": 0, "env": 0}, and "allowed": [...] where some choices are forbidden; an answer
+    is {"action": ...} or the action itself. What else it writes is passed over, before a question or between it and its answer: it must
+    not push answers to the questions after theirs.
     """
 
     def __init__(self, command: str, seconds: float, say: Callable[[str], None]) -> None:
         trust.check(trust.COMMAND + command)
         self.command, self.seconds, self._say = command, seconds, say
         self._process: subprocess.Popen[str] | None = None
-        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._lines: queue.Queue[str | None] = queue.Queue(MOST_LINES)
         self._starts = 0
+        self._babbles = False
 
     def ask(self, obs: Floats, question: Question) -> Any:
         """One answer; None where there is none in time."""
@@ -162,26 +185,49 @@ class Program:
             return None
         round_, step, env, _ = question.place
         asked = {"observation": obs.tolist(), "round": round_, "step": step, "env": env}
+        if (allowed := question.list_allowed(env)) is not None:
+            asked["allowed"] = allowed
         try:
+            self._pass_over_old_lines()
             assert process.stdin is not None
             process.stdin.write(json.dumps(asked) + "\n")
             process.stdin.flush()
-            line = self._lines.get(timeout=self.seconds)
+            said = self._wait_for_answer()
+            self._starts = 0  # one that answers now and then is worth starting again, however often it ends in a long run
+            return said
         except queue.Empty:
             self._say(f"the expert did not answer within {self.seconds:g} s: its command is started again")
             self.close()  # an answer that comes later would be taken for that to the next question
             return None
-        except OSError:
-            line = None
-        if line is None:
+        except (OSError, EOFError):
             self._say(f"the expert's command has ended{self._code()}")
             self.close()
             return None
-        try:
-            said = json.loads(line)
-        except ValueError:
-            raise ConfigError(f"{line.strip()!r:.200} is no JSON") from None
-        return said.get("action") if isinstance(said, dict) else said
+
+    def _pass_over_old_lines(self) -> None:
+        """What was written before a question is no answer to it; EOFError where nothing comes any more."""
+        with contextlib.suppress(queue.Empty):
+            while (line := self._lines.get_nowait()) is not None:
+                self._pass_over(line)
+            raise EOFError
+
+    def _wait_for_answer(self) -> Any:
+        """The next line that is one; queue.Empty where it does not come in time, EOFError where nothing comes any more."""
+        until = time.monotonic() + self.seconds
+        while (line := self._lines.get(timeout=max(until - time.monotonic(), 0.0))) is not None:
+            with contextlib.suppress(ValueError):
+                said = json.loads(line)
+                if not isinstance(said, dict):
+                    return said
+                if "action" in said:
+                    return said["action"]
+            self._pass_over(line)
+        raise EOFError
+
+    def _pass_over(self, line: str) -> None:
+        if not self._babbles:
+            self._say(f"the expert's command wrote {line.strip()!r:.200}, which is no answer: such lines are passed over")
+        self._babbles = True
 
     def _running(self) -> "subprocess.Popen[str] | None":
         if self._process is not None:
@@ -191,12 +237,17 @@ class Program:
         self._starts += 1
         try:
             self._process = subprocess.Popen(
-                shlex.split(self.command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+                shlex.split(self.command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                encoding="utf-8",
+                errors="replace",  # what it writes beside its answers may be anything
+                start_new_session=True,
             )
         except (OSError, ValueError) as error:
             self._say(f"the expert's command cannot be started: {error}")
             return None
-        self._lines = queue.Queue()
+        self._lines = queue.Queue(MOST_LINES)
         threading.Thread(target=_read_lines, args=(self._process, self._lines), daemon=True).start()
         return self._process
 
@@ -227,7 +278,7 @@ class Program:
 
 def _read_lines(process: "subprocess.Popen[str]", lines: "queue.Queue[str | None]") -> None:
     assert process.stdout is not None
-    for line in process.stdout:
+    while line := process.stdout.readline(MOST_CHARACTERS):
         lines.put(line)
     lines.put(None)
     process.stdout.close()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.errors import ConfigError, RunError
+from rlclinic.runs import control
 from rlclinic.training import failures, members, optim, rng
 from rlclinic.training.algos import dagger
 from rlclinic.training.algos.hyperparameters import Hyperparameters
@@ -42,7 +43,8 @@ class Asking:
         self.expert, self.labels = expert, kept
         self.answers = [Answers(member.path, kept.rounds) if expert.costs else None for member in cohort.members]
         self.queries = [
-            count + (0 if answers is None else answers.unused) for count, answers in zip(kept.count_queries(), self.answers, strict=True)
+            sum(rounds) if answers is None else answers.count_queries(rounds)
+            for rounds, answers in zip(kept.count_queries(), self.answers, strict=True)
         ]
         self.silent = 0
         """Questions in a row that nobody has answered."""
@@ -70,7 +72,12 @@ def begin(session: "Session") -> Asking:
             with member.writing(cohort.env_steps):
                 member.writer.log(text)
 
-    expert = experts.make(config, cohort.env, cohort.members[0].path.parent, say, lambda: session.stop_requested)
+    def stops() -> bool:
+        # A person may think for hours within one round: a request is heard there, too, and not only between rounds.
+        asked = ((control.pending(member.path) or {}).get("stop") for member in cohort.members if member.active)
+        return session.stop_requested or any(asked)
+
+    expert = experts.make(config, cohort.env, cohort.members[0].path.parent, say, stops)
     return Asking(cohort, expert, kept)
 
 
@@ -133,7 +140,7 @@ def collect(session: "Session", asking: Asking, hp: Hyperparameters) -> tuple[Tr
             chosen = selection.Chosen(whole, whole, torch.zeros_like(whole))
         else:
             chosen = selection.choose(plan, params, shown, each, own, hp, thresholds, in_charge, draws[:, t, :, :2])
-        answer = ask(session, asking, position.obs, chosen.asks, asked_again[:, t], (number, t))
+        answer = ask(session, asking, position.obs, position.action_mask, chosen.asks, asked_again[:, t], (number, t))
         expert_acts = chosen.expert_acts & answer["answered"]
         moved = add_noise(plan, own, hp.policy_noise, jitter[:, t], draws[:, t, :, 2:], position.action_mask)
         at_env = off_policy.to_env(plan, moved)
@@ -172,7 +179,9 @@ def add_noise(plan: Plan, action: Tensor, size: Tensor, jitter: Tensor, draws: T
     return exploration.gaussian(action, size, jitter)
 
 
-def ask(session: "Session", asking: Asking, obs: Tensor, asks: Tensor, again: Tensor, at: tuple[int, int]) -> dict[str, Tensor]:
+def ask(
+    session: "Session", asking: Asking, obs: Tensor, action_mask: Tensor | None, asks: Tensor, again: Tensor, at: tuple[int, int]
+) -> dict[str, Tensor]:
     """Put the questions of one step, within the budget: label, queries, answered and spread, [M, N] each."""
     cohort = session.cohort
     spec, limit = cohort.env.action, cohort.config.algo.max_queries  # type: ignore[union-attr]
@@ -180,6 +189,7 @@ def ask(session: "Session", asking: Asking, obs: Tensor, asks: Tensor, again: Te
     label = np.zeros(shape if spec.kind == "discrete" else (*shape, spec.sizes[0]), np.int64 if spec.kind == "discrete" else np.float32)
     queries, answered, spread = np.zeros(shape, np.uint8), np.zeros(shape, bool), np.full(shape, np.nan, np.float32)
     wanted, twice, states = asks.cpu().numpy(), again.cpu().numpy(), obs.cpu().numpy()
+    masks = None if action_mask is None else action_mask.cpu().numpy()
     for index, member in enumerate(cohort.members):
         if not member.active:
             continue
@@ -194,7 +204,8 @@ def ask(session: "Session", asking: Asking, obs: Tensor, asks: Tensor, again: Te
                     if left is not None and left <= 0:
                         break
                     asking.queries[index] += 1
-                    raw = put(session, asking, states[index], env, index, place)
+                    question = Question(member.path, place, None if masks is None else masks[index])
+                    raw = put(session, asking, states[index], env, index, question)
                     if answers is not None:
                         answers.add(place, states[index, env], raw)
                 queries[index, env] += 1
@@ -217,18 +228,18 @@ def _apart(said: list[Any], low: Any, high: Any) -> float:
     return float(np.sqrt(np.mean(((said[0] - said[1]) / (0.5 * (high - low))) ** 2)))
 
 
-def put(session: "Session", asking: Asking, states: Any, env: int, index: int, place: tuple[int, ...]) -> Any:
+def put(session: "Session", asking: Asking, states: Any, env: int, index: int, question: Question) -> Any:
     """One question: an answer that is an action of the environment's, as plain numbers; None where there is none."""
     cohort, member = session.cohort, session.cohort.members[index]
     try:
-        raw = asking.expert.answer(states, env, Question(member.path, place))
-        checked = None if raw is None else experts.read_action(raw, cohort.env).tolist()
+        raw = asking.expert.answer(states, env, question)
+        checked = None if raw is None else experts.read_action(raw, cohort.env, question.list_allowed(env)).tolist()
     except ConfigError as error:
         checked = None
         member.writer.log(f"the expert's answer does not count: {str(error).splitlines()[0]}")
     except RunError:
         raise
-    except Exception as error:  # noqa: BLE001  # the user's own function: whatever it raises is no answer
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # the user's own function: whatever it raises is no answer
         checked = None
         member.writer.log(f"the expert raised {type(error).__name__}: {error}")
     asking.silent = 0 if checked is not None else asking.silent + 1
@@ -250,10 +261,10 @@ def describe(plan: Plan, hp: Hyperparameters, asking: Asking, told: dict[str, Te
     def mean(values: Tensor, where: Tensor) -> Tensor:
         return torch.where(where, values, torch.zeros_like(values)).sum(1) / where.sum(1)  # nan where there is none
 
-    first = kept.rows - kept.round_size
-    same = (kept.label == kept.action)[:, first:]
-    same = (same if same.dim() == 2 else same.all(-1)) & kept.answered[:, first:]
-    by_policy = ~kept.by_expert[:, first:] & kept.answered[:, first:]
+    new = slice(kept.rows - kept.round_size, kept.rows)
+    stored, there = kept.label[:, new], kept.answered[:, new]
+    same = ~_differs(stored, kept.action[:, new]) & there
+    by_policy = ~kept.by_expert[:, new] & there
     found = {
         "round": torch.full((len(answered),), float(kept.rounds)),
         "queries": torch.tensor([float(count) for count in asking.queries]),
@@ -265,6 +276,8 @@ def describe(plan: Plan, hp: Hyperparameters, asking: Asking, told: dict[str, Te
         "disagreement_p95": torch.nanquantile(error, 0.95, dim=1),
         "policy_state_error": mean(error, answered & own),
         "label_is_executed": mean(same.float(), by_policy),
+        # As it was said against as it was stored: whatever lies between the two must not touch it.
+        "label_altered": mean(_differs(labels.by_env(told["label"]), stored).float(), there),
         "label_noise": torch.nanmean(kept.spread[:, : kept.rows], dim=1) / math.sqrt(2.0),
     }
     if plan.config.ensemble > 1:
@@ -273,6 +286,12 @@ def describe(plan: Plan, hp: Hyperparameters, asking: Asking, told: dict[str, Te
         unsafe = error > hp.unsafe_error
         found |= {"unsafe_share": mean(unsafe.float(), answered), "missed_share": mean(unsafe.float(), told["audited"].flatten(1))}
     return found
+
+
+def _differs(one: Tensor, other: Tensor) -> Tensor:
+    """Which rows [M, R] of two tensors of actions are not the same."""
+    apart = one != other
+    return apart if apart.dim() == 2 else apart.any(-1)
 
 
 # ── learning ──
@@ -322,7 +341,11 @@ def learn(
         readings["loss/critic"] = learn_critic(plan, learner, kept, hp, active, seed)
     done = replace(learner, updates=learner.updates + updates)
     stacked = {name: torch.stack(values) for name, values in readings.items()}
-    return done, stacked | {"passes": updates * size / count.squeeze(1).clamp(min=1).double()}
+    there = kept.answered[:, : kept.rows]
+    return done, stacked | {
+        "passes": updates * size / count.squeeze(1).clamp(min=1).double(),
+        "learned_share": (there & _recent(plan, kept)).sum(1) / there.sum(1),
+    }
 
 
 def begin_anew(plan: Plan, learner: Learner, seed: Tensor, active: Tensor | None, only: str | None = None) -> None:
@@ -342,10 +365,13 @@ def split(plan: Plan, kept: Labels, seed: Tensor) -> tuple[Tensor, Tensor]:
     row = torch.arange(kept.rows, device=seed.device)
     there = kept.answered[:, : kept.rows]
     held = rng.uniform(seed.squeeze(-1), _HOLDOUT, row.view(1, -1)) < plan.config.holdout
-    recent = (
-        row >= kept.rows - plan.config.keep_rounds * kept.round_size if plan.config.keep_rounds else torch.ones_like(row, dtype=torch.bool)
-    )
-    return there & ~held & recent, there & held
+    return there & ~held & _recent(plan, kept), there & held
+
+
+def _recent(plan: Plan, kept: Labels) -> Tensor:
+    """Which rows [R] belong to rounds that are still learned from."""
+    row = torch.arange(kept.rows, device=kept.label.device)
+    return row >= (kept.rows - plan.config.keep_rounds * kept.round_size if plan.config.keep_rounds else 0)
 
 
 def index_rows(usable: Tensor) -> tuple[Tensor, Tensor]:
@@ -409,5 +435,6 @@ def measure(plan: Plan, learner: Learner, kept: Labels, readings: dict[str, Tens
     error, there = dagger.distance(plan, own, off_policy.from_env(plan, kept.label[:, first])), kept.answered[:, first]
     return {
         "passes": readings.pop("passes"),
+        "learned_share": readings.pop("learned_share"),
         "first_round_error": torch.where(there, error, torch.zeros_like(error)).sum(1) / there.sum(1),
     }

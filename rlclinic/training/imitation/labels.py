@@ -17,6 +17,7 @@ reads those up to its checkpoint.
 import hashlib
 import json
 import shutil
+from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -66,9 +67,9 @@ class Labels:
     def rounds(self) -> int:
         return self.rows // self.round_size
 
-    def count_queries(self) -> list[int]:
-        """How often each member's expert was asked."""
-        asked: list[int] = self.queries[:, : self.rows].sum(1, dtype=torch.int64).tolist()
+    def count_queries(self) -> list[list[int]]:
+        """How often each member's expert was asked, round by round."""
+        asked: list[list[int]] = self.queries[:, : self.rows].unflatten(1, (-1, self.round_size)).sum(2, dtype=torch.int64).tolist()
         return asked
 
     def shown(self, plan: Plan, learner: Learner) -> Tensor:
@@ -217,18 +218,24 @@ class Answers:
     def __init__(self, run: Path, first_round: int) -> None:
         self.path = run / LABELS / ANSWERS
         self._known: dict[tuple[int, ...], tuple[str, Any]] = {}
+        self._asked = Counter[int]()
         for said in disk.read_json_lines(self.path):
             try:
                 place = tuple(int(number) for number in said["at"])
+                self._asked[place[0]] += 1
                 if place[0] >= first_round:
                     self._known[place] = str(said["obs"]), said["action"]
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, IndexError):
                 continue
 
-    @property
-    def unused(self) -> int:
-        """Answers of an interrupted round that have been paid for."""
-        return len(self._known)
+    def count_queries(self, kept: list[int]) -> int:
+        """How often the expert was asked, where so many questions are kept of each round.
+
+        More were asked where a round was interrupted and its environments did not go on as before: those answers are of no use, and paid
+        for. Fewer are written down here where a fork took rounds over.
+        """
+        rounds = {*range(len(kept)), *self._asked}
+        return sum(max(kept[number] if number < len(kept) else 0, self._asked[number]) for number in rounds)
 
     def find(self, place: tuple[int, ...], obs: NDArray[Any]) -> tuple[bool, Any]:
         """Whether this very question was answered before, and how; it is given out once."""
@@ -241,11 +248,9 @@ class Answers:
     def add(self, place: tuple[int, ...], obs: NDArray[Any], action: Any) -> None:
         """Write an answer down (None: there was none)."""
         self._known.pop(place, None)
-        line = json.dumps({"at": place, "obs": digest(obs), "action": action})
         with disk.guarded(self.path):
             self.path.parent.mkdir(exist_ok=True)
-            with self.path.open("a", encoding="utf-8") as out:
-                out.write(line + "\n")
+        disk.append_line(self.path, json.dumps({"at": place, "obs": digest(obs), "action": action}))
 
 
 def digest(obs: NDArray[Any]) -> str:

@@ -59,6 +59,12 @@ def ask(data: Path, name: str, **options: Any) -> DataAdvice:
     return advise.advise(AdviseRequest(data=str(data / name), **{"steps": 0, **options}))
 
 
+def test_a_variant_names_its_environment(data: Path) -> None:
+    found = ask(data, "medium", env="Pendulum-v1:sac")
+    assert found.env == "Pendulum-v1"
+    assert any("Pendulum-v1:" in str(way.command) and ":sac:" not in str(way.command) for way in found.ways)
+
+
 @pytest.mark.parametrize(
     ("name", "env", "way", "algorithm"),
     [

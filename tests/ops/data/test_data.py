@@ -1,13 +1,15 @@
 """Collecting, checking and converting, as somebody at a terminal does."""
 
+import json
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from rlclinic.datasets import read
-from rlclinic.errors import ConfigError, NotFound, UsageError
+from rlclinic.errors import ConfigError, EnvironmentFailed, NotFound, UsageError
 from rlclinic.ops.data.check import check
 from rlclinic.ops.data.collect import collect
 from rlclinic.ops.data.convert import convert
@@ -70,6 +72,13 @@ def test_data_is_checked_and_converted(tmp_path: Path) -> None:
     convert(ConvertRequest(data=str(tmp_path / "d"), to="minari", out=tmp_path / "m"))
     convert(ConvertRequest(data=str(tmp_path / "m"), out=tmp_path / "again"))
     np.testing.assert_array_equal(read(tmp_path / "again").observations, read(tmp_path / "d").observations)
+    assert read(tmp_path / "m").env_id == "CartPole-v1"
+    about = json.loads((tmp_path / "m" / "data" / "metadata.json").read_text())
+    assert gymnasium.envs.registration.EnvSpec.from_json(about["env_spec"]).max_episode_steps == 500
+    for to, ending in (("d4rl", ".hdf5"), ("npz", ".npz"), ("csv", ".csv")):
+        written = convert(ConvertRequest.model_validate({"data": str(tmp_path / "d"), "to": to, "out": tmp_path / to}))
+        assert written.data == str(tmp_path / f"{to}{ending}")
+        np.testing.assert_array_equal(read(written.data).observations, read(tmp_path / "d").observations)
     with pytest.raises(UsageError, match="Give both"):
         check(CheckRequest(data=str(tmp_path / "d"), random_return=1.0))
 
@@ -112,3 +121,31 @@ def test_damaged_data_ends_with_its_own_exit_code(tmp_path: Path) -> None:
 def test_a_policy_without_an_environment_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs an environment"):
         collect(CollectRequest(policy="random", out=tmp_path / "d"))
+
+
+def test_an_environment_in_which_another_one_acts_takes_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Masks could not be switched on: an environment that refuses forbidden actions could not be recorded at random."""
+    monkeypatch.chdir(tmp_path)
+    Path("masked.py").write_text(
+        "import gymnasium as gym, numpy as np\n"
+        "class Masked(gym.Env):\n"
+        "    observation_space, action_space = gym.spaces.Box(0, 1, (1,), np.float32), gym.spaces.Discrete(3)\n"
+        "    def answer(self):\n"
+        "        return np.zeros(1, np.float32), {'action_mask': np.array([0, 1, 0], np.int8)}\n"
+        "    def reset(self, *, seed=None, options=None):\n"
+        "        self.t = 0\n"
+        "        return self.answer()\n"
+        "    def step(self, action):\n"
+        "        if action != 1:\n"
+        "            raise ValueError('forbidden')\n"
+        "        self.t += 1\n"
+        "        obs, info = self.answer()\n"
+        "        return obs, 1.0, False, self.t == 5, info\n"
+    )
+    masks = ["env.action_mask=true"]
+    collect(CollectRequest(selector="masked.py:Masked", policy="random", episodes=4, out=Path("d"), changes=masks))
+    assert set(read("d").actions.ravel().tolist()) == {1}
+    with pytest.raises(EnvironmentFailed, match="forbidden"):
+        collect(CollectRequest(selector="masked.py:Masked", policy="random", episodes=4, out=Path("e")))
+    with pytest.raises(UsageError, match="as it was trained in"):
+        collect(CollectRequest(episodes=1, out=Path("f"), changes=masks))

@@ -2,11 +2,18 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from rlclinic.config import load
+from rlclinic.datasets import Episode, Space, folder
 from rlclinic.errors import ConfigError, UsageError
+from rlclinic.serve.cli.app import app
 from rlclinic.training import envs, evaluation
 from rlclinic.training.algos.offline import dt
 from rlclinic.training.nets.transformer import Windows
@@ -136,3 +143,57 @@ def test_a_policy_that_needs_its_episode_says_so_where_there_is_none(tmp_path: P
 def test_heads_that_cannot_share_a_token_are_refused() -> None:
     with pytest.raises(ConfigError, match="heads can share"):
         make_config("dt", algo={"name": "dt", "width": 10, "heads": 4})
+
+
+class Repeat(gymnasium.Env[Any, Any]):
+    """Ten steps, each paid for how near the action is to a number that is shown."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.left, self.shown = 10, self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        return self.shown, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        reward = 1.0 - abs(float(action[0]) - float(self.shown[0]))
+        self.left, self.shown = self.left - 1, self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        return self.shown, reward, False, self.left == 0, {}
+
+
+def half_good_half_bad(place: Path) -> None:
+    """40 episodes repeat the number, 40 its opposite."""
+    draw, made = np.random.default_rng(0), []
+    for sign in [1.0] * 40 + [-1.0] * 40:
+        seen = draw.uniform(-1, 1, (11, 2)).astype(np.float32)
+        acted = np.clip(sign * seen[:-1, 0] + 0.1 * draw.normal(size=10), -1, 1).astype(np.float32)
+        made.append(Episode(seen, acted[:, None], (1.0 - abs(acted - seen[:-1, 0])).astype(np.float32), False, True))
+    spaces = Space("box", (2,), low=(-1.0,) * 2, high=(1.0,) * 2), Space("box", (1,), low=(-1.0,), high=(1.0,))
+    folder.write(place, iter(made), *spaces, env_id=f"{Path(__file__).resolve()}:Repeat", source="made up")
+
+
+def test_the_more_it_is_asked_for_the_more_it_earns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    half_good_half_bad(tmp_path / "data")
+    settings = ("algo.width=16", "algo.layers=1", "algo.context=2", "algo.batch_size=64", "algo.learning_rate=1e-2", "net.hidden=[]")
+    settings += ("run.max_env_steps=400", "run.eval_every_env_steps=400", "run.eval_episodes=4", f"data.path={tmp_path / 'data'}")
+    run = train(tmp_path, [load(f"{Path(__file__).resolve()}:Repeat:dt", settings).config])[0]
+    policy = Policy(run.config, run.checkpoint("@last").path)
+    earned = [float(policy.evaluate(20, target_return=wanted).returns.mean()) for wanted in (2.0, 4.0, 6.0, 8.0, 9.5)]
+    assert earned == sorted(earned)
+    assert earned[0] < 6.0 < 8.0 < earned[-1]
+    assert policy.target_return == pytest.approx(float(policy.evaluate(1).returns.max()), abs=2.0), "what was asked for is not kept"
+    monkeypatch.chdir(tmp_path)
+    wanted = [f"--target-return={asked:g}" for asked in (2, 6, 9.5)]
+    result = CliRunner().invoke(app, ["evaluate", run.id, "-n", "5", *wanted, "--runs-dir", str(run.path.parent)])
+    assert result.exit_code == 0, result.output
+    assert "asked for 2, it earns" in result.output
+    assert "rank correlation of 1" in result.output
+
+
+def test_a_policy_that_is_asked_for_no_return_says_so(tmp_path: Path) -> None:
+    run = train(tmp_path, [make_config("bc", run={"max_env_steps": 100})])[0]
+    policy = Policy(run.config, run.checkpoint("@last").path)
+    assert policy.target_return is None
+    with pytest.raises(UsageError, match="only dt takes one"):
+        policy.evaluate(2, target_return=5.0)

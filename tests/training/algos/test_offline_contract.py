@@ -1,6 +1,7 @@
 """What every algorithm that learns from recorded data promises."""
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -9,11 +10,15 @@ import pytest
 import torch
 
 from rlclinic.config import from_record, to_record
+from rlclinic.datasets import Episode, Space, folder
 from rlclinic.errors import ConfigError
+from rlclinic.ops.diagnose.diagnose import examine_group
 from rlclinic.runs.record import Run
-from rlclinic.training import trainer
+from rlclinic.runs.store import Store
+from rlclinic.training import evaluation, trainer
 from rlclinic.training.__main__ import train_runs
 from rlclinic.training.loops import offline
+from rlclinic.training.maths.normalize import Moments
 from rlclinic.training.policy import Policy
 from tests.training.cohorts import Interrupted, assert_same_run, interrupt_at, saved, table, train
 from tests.training.recordings import OFFLINE, bench, data_of, make_config
@@ -115,6 +120,27 @@ def test_data_that_has_changed_is_not_gone_on_with(trained, tmp_path: Path) -> N
         train_runs([Run((tmp_path / "runs" / "@last").resolve())], resume=True)
 
 
+def _write(place: Path, *told: Episode) -> dict[str, str]:
+    folder.write(place, iter(told), Space("box", (3,)), Space("box", (1,), low=(-2.0,), high=(2.0,)), source="made up")
+    return {"path": str(place)}
+
+
+@pytest.mark.parametrize("kind", ["bc", "iql", "cql", "dt"])
+def test_a_single_step_is_learned_by_heart_and_says_nothing_of_spreads(tmp_path: Path, kind: str) -> None:
+    one = Episode(np.ones((2, 3), np.float32), np.ones((1, 1), np.float32), np.ones(1, np.float32), True, False)
+    run = train(tmp_path, [make_config(kind, data=_write(tmp_path / "data", one))])[0]
+    assert run.status.state == "finished"
+    assert float(table(run)[-1]["train/sentinel/reward_std"]) == 0.0
+
+
+def test_rewards_whose_squares_are_no_numbers_any_more_end_the_run_instead_of_freezing_it(tmp_path: Path) -> None:
+    """Adam divides by the root of squared gradients: where those are infinite, weights stay where they are, finite every one."""
+    huge = Episode(np.ones((21, 3), np.float32), np.ones((20, 1), np.float32), np.full(20, 1e30, np.float32), True, False)
+    run = train(tmp_path, [make_config("iql", data=_write(tmp_path / "data", huge))])[0]
+    assert run.status.state == "failed"
+    assert "is not finite" in (run.status.reason or "")
+
+
 def test_members_draw_rows_of_their_own_and_the_same_ones_wherever_they_are() -> None:
     config = make_config("bc", data={"holdout": 0.0})
     two, one = bench(config, make_config("bc", 7)), bench(make_config("bc", 7))
@@ -135,3 +161,24 @@ def test_a_frozen_member_keeps_its_weights(kind: str) -> None:
         assert torch.equal(flat[1], at.learner.nets[name][1]), name
     learned = "actor" if "actor" in after.nets else "critic"
     assert not torch.equal(after.nets[learned][0], at.learner.nets[learned][0])
+
+
+def test_a_normalizer_that_is_lost_on_the_way_to_evaluations_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = evaluation.evaluate
+
+    def without(plan, learner, env, **more):
+        count, mean, var = learner.obs_stats
+        return original(plan, replace(learner, obs_stats=Moments(count, torch.zeros_like(mean), torch.ones_like(var))), env, **more)
+
+    def rules(name: str) -> set[str]:
+        config = make_config("bc", run={"max_env_steps": 600, "eval_every_env_steps": 100})
+        wanted = config.model_copy(update={"spec": config.spec.model_copy(update={"threshold": 0.0})})
+        group = Store(tmp_path / name).create_group([wanted])
+        train_runs(group.runs)
+        examined = examine_group(group)
+        assert examined is not None
+        return {finding.rule for finding in examined.diagnosis.findings}
+
+    assert "OFF111" not in rules("kept")
+    monkeypatch.setattr(evaluation, "evaluate", without)
+    assert "OFF111" in rules("lost")

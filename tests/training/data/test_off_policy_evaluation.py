@@ -56,6 +56,26 @@ def test_a_constant_reward_until_an_end_is_learned_although_it_has_no_spread(run
     assert found.estimates["fqe"].value == pytest.approx((1 - 0.9**10) / 0.1, rel=0.08)
 
 
+def test_a_value_beyond_what_a_cut_episode_paid_is_no_promise_too_many(tmp_path: Path) -> None:
+    """Thirty steps of 1 are worth 23 as recorded, and 50 as they would go on."""
+    run = train(tmp_path, [make_config("bc of choices", algo={"gamma": 0.98}, run={"max_env_steps": 100})])[0]
+    found = off_policy_evaluation.evaluate(Policy(run.config, run.checkpoint("@last").path), write(tmp_path / "data", 1.0), 600)
+    assert found.behaviour == pytest.approx((1 - 0.98**30) / 0.02, rel=1e-5)
+    assert found.estimates["fqe"].value == pytest.approx(1.0 / 0.02, rel=0.15)
+
+
+@pytest.mark.parametrize("kind", ["cql", "cal_ql", "rlpd"])
+def test_policies_that_draw_squashed_actions_have_likelihoods(kind: str, tmp_path: Path) -> None:
+    algo = {"gamma": 0.5, **({"target_entropy": 1.0} if kind == "cql" else {})}
+    online = (
+        {"data": {"offline_steps": 0, "then_online": True}} if kind == "rlpd" else {"data": {"then_online": False, "offline_steps": None}}
+    )
+    run = train(tmp_path, [make_config(kind, algo=algo, run={"max_env_steps": 100}, **(online if kind != "cql" else {}))])[0]
+    data = follow(tmp_path / "data", 0.5, steps=3, episodes=200, noise=1.0)
+    found = off_policy_evaluation.evaluate(Policy(run.config, run.checkpoint("@last").path), data, 50)
+    assert not any("draws nothing" in why for why in found.refused.values()), found.refused
+
+
 def test_a_policy_that_does_what_was_never_done_is_refused(run: Run, tmp_path: Path) -> None:
     policy = Policy(run.config, run.checkpoint("@last").path)
     observations = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32)
@@ -64,6 +84,19 @@ def test_a_policy_that_does_what_was_never_done_is_refused(run: Run, tmp_path: P
     assert found.untried > 0.3
     assert "wis" in found.refused
     assert "episodes are left" in found.refused["wis"]
+
+
+@pytest.mark.parametrize(("taken", "kind"), [((0,), np.int64), ((0, 1), np.float32)])
+def test_choices_that_nobody_took_or_that_look_like_numbers_are_choices(
+    run: Run, tmp_path: Path, taken: tuple[int, ...], kind: type
+) -> None:
+    """Arrays do not say how many choices there are; the environment does."""
+    draw, policy = np.random.default_rng(0), Policy(run.config, run.checkpoint("@last").path)
+    ends = np.arange(400) % 20 == 19
+    columns = {"observations": draw.normal(size=(400, 4)), "actions": draw.choice(taken, 400).astype(kind), "rewards": np.ones(400)}
+    np.savez(tmp_path / "data.npz", **columns, next_observations=draw.normal(size=(400, 4)), truncated=ends)
+    found = off_policy_evaluation.evaluate(policy, str(tmp_path / "data.npz"), 100)
+    assert set(found.estimates) | set(found.refused) == {"fqe", "wis", "pdis", "dr"}
 
 
 def follow(path: Path, share: float, steps: int = 20, episodes: int = 30, noise: float = 0.0) -> str:

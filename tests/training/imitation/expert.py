@@ -41,3 +41,8 @@ def sometimes_wrong(obs: Any) -> Any:
 
 def gone(obs: Any) -> None:
     return None
+
+
+def always_the_first(obs: Any) -> int:
+    """Whether it is allowed or not."""
+    return 0

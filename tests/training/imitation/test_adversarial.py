@@ -150,7 +150,7 @@ def test_the_penalty_is_that_of_the_slope_between_both_kinds() -> None:
 @pytest.mark.parametrize("horizon", ["absorbing", "ignore"])
 @pytest.mark.parametrize("name", ["gail", "airl"])
 def test_what_lies_behind_a_terminal_state_is_paid_at_once(name: str, horizon: str) -> None:
-    adversary, state = made(name, algo={"horizon": horizon, "reward_steps": 1})
+    adversary, state = made(name, data={"path": demonstrations("discrete", True)}, algo={"horizon": horizon, "reward_steps": 1})
     generator = torch.Generator().manual_seed(0)
     obs, next_obs = (torch.randn(1, 6, 2, 4, generator=generator) for _ in "ab")
     terminated = torch.zeros(1, 6, 2, dtype=torch.bool)
@@ -173,6 +173,9 @@ def test_what_lies_behind_a_terminal_state_is_paid_at_once(name: str, horizon: s
         expected[0, 3, 1] += 9.0 * float(for_ever)  # 0.9 + 0.81 + ...
     torch.testing.assert_close(paid, expected)
     assert float(readings["train/adversary/absorbing_share"]) == pytest.approx(9 / 21)
+    behind = 9 * adversary.terminations
+    assert behind > 0
+    assert float(readings["train/adversary/absorbing_shown"]) == pytest.approx(behind / (behind + adversary.data.size))
 
 
 def test_an_absorbing_state_that_was_demonstrated_comes_to_pay_and_one_that_was_not_comes_to_cost() -> None:

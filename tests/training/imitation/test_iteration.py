@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,15 +12,19 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.imitation import own_actions_stored
 from rlclinic import trust
 from rlclinic.config import Config
 from rlclinic.datasets import Dataset
 from rlclinic.ops.diagnose.diagnose import examine_group
+from rlclinic.runs import labelling
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 from rlclinic.training.__main__ import train_runs
 from rlclinic.training.algos import dagger
 from rlclinic.training.imitation import experts, labels
+from rlclinic.training.policy import Policy
+from tests.training import tasks
 from tests.training.cohorts import Interrupted, interrupt_at, saved, table
 from tests.training.imitation import expert
 
@@ -83,6 +89,14 @@ def test_resuming_is_the_same_as_never_having_stopped_byte_for_byte(name: str, t
         assert all(np.array_equal(one.beside[key], other.beside[key], equal_nan=True) for key in labels.BESIDE)
 
 
+@pytest.mark.parametrize("name", ALGOS)
+def test_a_saved_policy_acts_as_the_one_that_was_evaluated(name: str, tmp_path: Path) -> None:
+    """The policy alone, without whoever is asked while it learns."""
+    (run,) = train(tmp_path, make(name, 2))
+    policy = Policy(run.config, run.checkpoint("@last").path)
+    assert float(policy.evaluate(2).returns.mean()) == pytest.approx(float(table(run)[-1]["val/roll/ep_rew_mean"]), rel=1e-6)
+
+
 def test_what_was_done_and_what_the_expert_said_are_kept_apart(tmp_path: Path) -> None:
     (run,) = train(tmp_path, make())
     first, *later = rounds(run)
@@ -136,6 +150,99 @@ def test_a_round_that_was_interrupted_takes_the_answers_that_were_given(tmp_path
     train_runs([run], resume=True)
     assert len(asked) == len(set(asked)) == 96
     (whole,) = train(tmp_path / "whole", make())
+    assert saved(run) == saved(whole)
+
+
+def test_answers_that_an_interruption_made_useless_were_paid_for_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment that does not go on as it was asks about other states: the budget knows both kinds of questions, after any resume."""
+    asked: list[tuple[int, ...]] = []
+    stops_at = [40]
+    original = experts.call
+
+    def counted(name: str) -> Any:
+        answer = original(name)
+
+        def ask(obs: Any, index: int, question: Any) -> Any:
+            if len(asked) in stops_at:
+                stops_at.clear()
+                raise KeyboardInterrupt
+            asked.append(question.place)
+            return answer(obs, index, question)
+
+        return ask
+
+    monkeypatch.setattr(experts, "call", counted)
+    every_round = make(max_queries=90, env={"native": "never"}).model_dump()
+    every_round["run"]["checkpoint_every_env_steps"] = 24
+    run = Store(tmp_path / "runs").create_group([Config.model_validate(every_round)]).runs[0]
+    for stop in (40, 70):  # in the middle of a round; the second resume reads what the first has left
+        stops_at[:] = [stop]
+        with pytest.raises(KeyboardInterrupt):
+            train_runs([run], resume=stop > 40)
+    train_runs([run], resume=True)
+    useful = sum(int(data.beside["queries"].sum()) for data in rounds(run))
+    assert useful < len(asked), "nothing was asked in vain: the test shows nothing"
+    assert column(run, "queries")[-1] == len(asked) == 90
+
+
+def test_a_choice_that_is_forbidden_is_no_answer_and_whoever_asks_says_which_are_allowed(tmp_path: Path) -> None:
+    """The environment raises on what its mask forbids."""
+    task = {"id": f"{Path(tasks.__file__)}:Slippery", "action_mask": True}
+    (run,) = train(tmp_path / "one", make(asks="always_the_first", env=task))
+    assert Run(run.path).status.state == "finished"
+    answered = np.concatenate([data.beside["answered"] for data in rounds(run)])
+    assert 0.2 < answered.mean() < 0.8
+    assert "is forbidden here" in (run.path / "run.log").read_text()
+    (tmp_path / "expert.py").write_text(
+        'import json, sys\nfor line in sys.stdin:\n    print(json.dumps({"action": json.loads(line)["allowed"][-1]}), flush=True)\n'
+    )
+    command = f"command: {sys.executable} -S {tmp_path / 'expert.py'}"
+    (run,) = train(tmp_path / "two", make(env=task, expert=command))
+    assert all(data.beside["answered"].all() for data in rounds(run))
+    (run,) = train(tmp_path / "two", make(env=task, expert=run.id))
+    assert all(data.beside["answered"].all() for data in rounds(run)), "a policy that is asked knows what is allowed"
+
+
+def test_a_person_who_stops_in_the_middle_of_a_round_goes_on_with_the_next_question(tmp_path: Path) -> None:
+    """And learns what somebody would have learned who was never interrupted."""
+    asked: list[str] = []
+
+    def answer(run: Run, most: int, over: threading.Event) -> None:
+        answered = 0
+        while not over.wait(0.005):
+            question = labelling.read_question(run.path)
+            if question is None or question["id"] in asked[-1:]:
+                continue
+            if answered == most:
+                run.ask(stop=True)
+                return
+            asked.append(question["id"])
+            answered += 1
+            labelling.answer(run.path, question["id"], expert.pendulum(question["observation"]))
+
+    def label(run: Run, most: int = 1_000, *, resume: bool = False) -> None:
+        over = threading.Event()
+        person = threading.Thread(target=answer, args=(run, most, over))
+        person.start()
+        try:
+            train_runs([run], resume=resume)
+        finally:
+            over.set()
+            person.join()
+
+    config = make(expert="person", env={"n_envs": 1}, train_freq=6, gradient_steps=2)
+    short = config.run.model_copy(update={"max_env_steps": 12, "eval_every_env_steps": 12, "checkpoint_every_env_steps": 6})
+    config = config.model_copy(update={"run": short})
+    run, whole = (Store(tmp_path / name / "runs").create_group([config]).runs[0] for name in ("cut", "whole"))
+    with pytest.raises(labelling.Interrupted, match="what was answered is kept"):
+        label(run, 8)
+    assert Run(run.path).status.state == "stopped"
+    assert len(asked) == 8
+    label(run, resume=True)
+    assert Run(run.path).status.state == "finished"
+    assert len(asked) == len(set(asked)) == 12, "none was asked for twice"
+    asked.clear()
+    label(whole)
     assert saved(run) == saved(whole)
 
 
@@ -247,3 +354,18 @@ def test_choices_are_imitated_and_old_rounds_can_be_dropped(tmp_path: Path) -> N
     (newest,) = train(tmp_path, make(asks="cartpole", env=task, gradient_steps=60, keep_rounds=1))
     assert column(everything, "disagreement")[-1] <= 0.5
     assert column(everything, "passes")[-1] < column(newest, "passes")[-1]
+    assert column(everything, "learned_share") == [1.0] * 4
+    assert column(newest, "learned_share") == pytest.approx([1.0, 1 / 2, 1 / 3, 1 / 4])
+
+
+@pytest.mark.parametrize("task", ["pendulum", "cartpole"])
+def test_labels_that_are_not_what_the_expert_answered_are_counted(task: str, tmp_path: Path) -> None:
+    """Also of choices, where a policy that is right does what it is told anyway."""
+    of_choices = {"asks": "cartpole", "env": {"id": "CartPole-v1", "max_episode_steps": 30}} if task == "cartpole" else {}
+    (sound,) = train(tmp_path / "sound", make(**of_choices))
+    assert column(sound, "label_altered") == [0.0] * 4
+    with own_actions_stored():
+        (broken,) = train(tmp_path / "broken", make(**of_choices))
+    first, *later = column(broken, "label_altered")
+    assert first == 0.0, "in the first round the expert acts"
+    assert max(later) > 0.1
