@@ -18,7 +18,7 @@ from typing import Any, Final
 from benchmarks import provenance
 from benchmarks.exploration.jobs import Job, list_jobs, summarize, work
 
-COMMAND: Final = "python -m benchmarks.exploration --processes 16"
+COMMAND: Final = "python -m benchmarks.exploration"
 KEPT: Final = provenance.SCRATCH / "exploration.jsonl"
 
 
@@ -28,10 +28,13 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1e9, help="train for so long; 0: only the rows of what is kept")
     parser.add_argument("--only", default="", help="jobs whose row begins so")
+    parser.add_argument("--arms", nargs="*", help="and only these arms")
     parser.add_argument("--again", action="store_true", help="forget what is kept of earlier calls")
     args = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
-    jobs = [(number, job) for number, job in enumerate(list_jobs()) if job.row.startswith(args.only)]
+    jobs = [
+        (number, job) for number, job in enumerate(list_jobs()) if job.row.startswith(args.only) and job.arm in (args.arms or [job.arm])
+    ]
     if args.quick:
         jobs = [(number, Job(job.row, job.arm, job.ref, 2_500, job.seeds[:1], job.settings)) for number, job in jobs[::9]]
     kept = KEPT.with_suffix(".quick.jsonl") if args.quick else KEPT
@@ -61,7 +64,9 @@ def main() -> None:
     for row in rows:
         print(json.dumps(row), flush=True)
     print(f"{len(waiting)} jobs did not end in time")
-    print(provenance.write("exploration", rows, provenance.provenance(COMMAND), args.quick), flush=True)
+    command = COMMAND + (f" --only {args.only}" if args.only else "")
+    rows = [row | {"command": command} for row in rows]
+    print(provenance.write("exploration", rows, provenance.provenance(command), args.quick), flush=True)
     for process in list((pool._processes or {}).values()):
         process.kill()  # what still trains has nowhere to go, and would keep the output open
     os._exit(0)

@@ -2,7 +2,6 @@
 
 # ruff: noqa: E501 — rows of a table
 
-import json
 import shutil
 import time
 from collections import defaultdict
@@ -56,20 +55,18 @@ def list_jobs() -> list[Job]:
     for ref, name, budget, extra in worlds:
         for arm, settings in arms.items():
             jobs += [Job(name, arm, ref, budget, seeds, (*extra, *settings)) for seeds in _seeds(5, 5)]
+    # Written down before any of them was trained with a bonus. CliffWalking stood among them: plain PPO solves it with 3 of 8 seeds.
     harm: dict[str, tuple[int, tuple[str, ...]]] = {
         "CartPole-v1:ppo": (60_000, ()),
         "Acrobot-v1:ppo": (100_000, ()),
         "FrozenLake-v1:ppo_deterministic": (60_000, ()),
         "Pendulum-v1:ppo": (120_000, ()),
         "Delivery-v0:ppo_mended": (150_000, ()),
-        "CliffWalking-v1:ppo": (80_000, ()),
         "DeepSea-v0:ppo": (30_000, ("env.kwargs={size: 5}",)),
         "Maze-v0:ppo": (120_000, ("env.kwargs={size: 5, difficulty: 0}",)),
         "DoorKey-v0:ppo": (150_000, ("env.kwargs={size: 5}",)),
         "MountainCarContinuous-v0:ppo": (60_000, ()),
-        # In place of one of these that plain PPO turns out not to solve: only those count.
         "FrozenLake-v1:ppo": (100_000, ()),
-        "MultiRoom-v0:ppo": (100_000, ("env.kwargs={rooms: 2, size: 4}",)),
     }
     forced: dict[str, tuple[str, ...]] = {"plain": (), "count": ("bonus.kind=count",), "rnd": ("bonus.kind=rnd",)}
     for ref, (budget, extra) in harm.items():
@@ -144,23 +141,52 @@ def summarize(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 }
             )
     for kind in ("count", "rnd"):
-        ratios = {}
+        ratios: dict[str, np.ndarray] = {}
         for (row, arm), of in by_arm.items():
             plain = by_arm.get((row, "plain"), [])
             if row.startswith("harm") and arm == kind and len(solved(plain)) > len(plain) / 2:
-                steps = [float(np.median([run["solved_at"] or run["budget"] for run in each])) for each in (of, plain)]
-                ratios[row.removeprefix("harm ")] = steps[0] / steps[1]
+                ratios[row.removeprefix("harm ")] = _ratios_of_steps(of, plain)
         if ratios:
-            more = 100 * (float(np.exp(np.mean(np.log(list(ratios.values()))))) - 1)
+            geometric = np.exp(np.mean([np.log(values) for values in ratios.values()], 0))
+            low, high = np.percentile(geometric[1:], [2.5, 97.5])
+            shown = {
+                task: " to ".join(f"{value:.2f}" for value in np.percentile(values[1:], [2.5, 97.5])) for task, values in ratios.items()
+            }
+            seeds = min(len(by_arm[f"harm {task}", kind]) for task in ratios)
+            worst = max(ratios, key=lambda task: ratios[task][0])
             rows.append(
                 {
                     "what": f"harm: {kind} at its default coefficient, forced, on {len(ratios)} tasks that plain PPO solves: more env steps",
                     "unit": "%",
-                    "value": round(more, 1),
+                    "value": round(100 * (float(geometric[0]) - 1), 1),
+                    "interval": [round(100 * (float(each) - 1), 1) for each in (low, high)],
                     "better": "lower",
                     "bar": 10,
                     "stretch": 3,
-                    "note": json.dumps({name: round(value, 2) for name, value in ratios.items()}),
+                    "note": f"geometric mean over the tasks of the ratio of mean steps, {seeds} seeds; "
+                    + ", ".join(f"{task} {values[0]:.2f} ({shown[task]})" for task, values in ratios.items()),
+                }
+            )
+            rows.append(
+                {
+                    "what": f"harm: {kind} at its default coefficient, the worst of {len(ratios)} tasks ({worst}): more env steps",
+                    "unit": "%",
+                    "value": round(100 * (float(ratios[worst][0]) - 1), 1),
+                    "interval": [round(100 * (float(each) - 1), 1) for each in np.percentile(ratios[worst][1:], [2.5, 97.5])],
+                    "better": "lower",
                 }
             )
     return rows
+
+
+def _ratios_of_steps(of: list[dict[str, Any]], plain: list[dict[str, Any]], draws: int = 2_000) -> np.ndarray:
+    """By how much longer seeds took than those of the plain arm, on average, and the same of draws of seeds: [1 + draws].
+
+    Means, not medians: solved is seen at an evaluation, and medians of such few numbers are often equal where runs are not. A seed that
+    did not solve the task counts with the whole budget. Both arms have the same seeds, which are drawn together.
+    """
+    steps = [{run["seed"]: run["solved_at"] or run["budget"] for run in each} for each in (of, plain)]
+    both = np.array([[arm[seed] for arm in steps] for seed in sorted(steps[0].keys() & steps[1].keys())], float)
+    drawn = np.random.default_rng(0).integers(len(both), size=(draws, len(both)))
+    means = np.concatenate([both.mean(0, keepdims=True), both[drawn].mean(1)])
+    return np.asarray(means[:, 0] / means[:, 1])

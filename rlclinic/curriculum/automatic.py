@@ -30,7 +30,7 @@ class Uniform:
     def __init__(self, config: CurriculumConfig) -> None:
         self._count = len(config.tasks)
         self._share = config.uniform_share
-        self._names = config.evaluates_tasks
+        self._names, self._levels = config.evaluates_tasks, config.levels is not None
         self._tally = Tally(self._count, MEMORY)
 
     @property
@@ -60,8 +60,9 @@ class Uniform:
         cells = {
             "stage": float((chances * np.arange(1, self._count + 1)).sum()),
             "spread": float(-(known * np.log(known)).sum() / np.log(self._count)),
-            "target_share": float(self._tally.episodes[-1] / whole),
         }
+        if not self._levels:  # of which none is the task itself: that is all of them, and more
+            cells["target_share"] = float(self._tally.episodes[-1] / whole)
         by_task = self._tally.cells() if self._names else {}
         return {f"train/curriculum/{name}": value for name, value in cells.items()} | by_task
 

@@ -23,10 +23,20 @@ HOPELESS: Final = 0.6
 """The share above which no search among more functions is begun."""
 WIDEST: Final = 12
 """Components of an observation up to which their pairs are looked at."""
+WIDEST_SEARCHED: Final = 32
+"""Components up to which waves are sought for a term: each step of the search solves for all of theirs, which takes their cube."""
 WAVES: Final = 6
 CANDIDATES: Final = 400
 CANDIDATE_ROWS: Final = 700
 MOVES: Final = 12
+FEWEST_VALUES: Final = 8
+"""Values up to which a component of an observation is a kind of thing (a room, a flag) instead of a size."""
+MOST_KINDS: Final = 16
+"""Combinations of kinds of things up to which each has a Phi of its own."""
+WAVES_OF_A_KIND: Final = 96
+TELESCOPES: Final = 0.25
+"""What discounted sums to the end deviate from what observations say of them, as a share of what independent steps would sum to, up to
+which a term is paid back."""
 FEWEST_ENDS: Final = 20
 """Terminations below which a mistake at the end of episodes cannot be seen."""
 
@@ -39,6 +49,13 @@ class Shaped:
     next_obs: np.ndarray
     paid: np.ndarray
     terminated: np.ndarray
+    episode: np.ndarray | None = None
+    """[B], the number of the episode that each step belongs to, in order; None: nobody knows."""
+
+
+NEVER_PAID: Final = "it never paid anything: what it would pay for was not met"
+FEWEST_PAID: Final = 15
+"""Steps that pay anything below which a third of them, to judge a fit by, may be none."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +89,10 @@ def fit_potential(steps: Shaped, gamma: float, seed: int = 0) -> PotentialFit:
     ends = int(steps.terminated.sum())
     if len(steps.paid) < FEWEST:
         return PotentialFit("undecided", float("nan"), f"{len(steps.paid)} transitions: {FEWEST} are needed", ends)
+    often = int(np.count_nonzero(steps.paid))
+    if often < FEWEST_PAID:
+        why = f"it paid in {often} steps alone: {FEWEST_PAID} are needed" if often else NEVER_PAID
+        return PotentialFit("undecided", float("nan"), why, ends)
     raw = np.concatenate([steps.obs, steps.next_obs]).astype(np.float64)
     scale = raw.std(0)
     both = (raw - raw.mean(0)) / np.where(scale > 1e-12, scale, 1.0)
@@ -88,10 +109,62 @@ def fit_potential(steps: Shaped, gamma: float, seed: int = 0) -> PotentialFit:
         return _answer(steps, features[:split], features[split:], gamma, SAFE, FAR, held_out=True, searched=searched)
 
     quick = answer(np.concatenate([plain, np.cos(both @ waves + shifts)], 1), search=False)
+    kinds = None if quick.answer == "yes" else _tell_kinds(raw)
+    if kinds is not None:
+        quick = min(quick, answer(_features_by_kind(both, kinds, random), search=False), key=lambda fit: fit.residual)
     if quick.answer == "yes" or quick.residual > HOPELESS or (quick.answer == "no" and quick.residual < FAR):
         return quick
+    if width > WIDEST_SEARCHED:
+        if quick.answer == "undecided":
+            return quick
+        why = f"{width} numbers are too many to search for a Phi: give the potential itself to Rewards(potentials=…)"
+        return PotentialFit("undecided", quick.residual, why, ends)
     # Something smooth remains that these waves do not follow, or a kink: what distances are made of, and waves sought for this very term.
-    return answer(np.concatenate([plain, _measure_shapes(raw, scale, both)], 1), search=True)
+    searched = answer(np.concatenate([plain, _measure_shapes(raw, scale, both)], 1), search=True)
+    return searched if kinds is None else min(quick, searched, key=lambda fit: fit.residual)
+
+
+def _tell_kinds(raw: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Which kinds of things each observation [B, D] shows, as a number [B], and which components are sizes [D]; None if it is all one."""
+    few = np.array([len(np.unique(column)) <= FEWEST_VALUES for column in raw.T])
+    if not few.any() or few.all():
+        return None
+    combinations, kind = np.unique(raw[:, few], axis=0, return_inverse=True)
+    return (kind.reshape(-1), ~few) if 2 <= len(combinations) <= MOST_KINDS else None
+
+
+def _features_by_kind(both: np.ndarray, kinds: tuple[np.ndarray, np.ndarray], random: np.random.Generator) -> np.ndarray:
+    """Smooth functions of the sizes, for each kind its own: a door is elsewhere in another room."""
+    kind, sizes = kinds
+    inside = both[:, sizes]
+    width = inside.shape[1]
+    waves = np.concatenate([random.normal(size=(width, WAVES_OF_A_KIND // 4)) * share for share in (0.3, 1.0, 2.0, 4.0)], 1)
+    smooth = np.cos(inside @ waves + random.uniform(0, 2 * np.pi, waves.shape[1]))
+    one = np.concatenate([np.ones((len(both), 1)), inside, inside**2, smooth], 1)
+    return np.concatenate([one * (kind == number)[:, None] for number in range(int(kind.max()) + 1)], 1)
+
+
+def _telescopes(steps: Shaped, now: np.ndarray, gamma: float) -> bool:
+    """Whether what a term pays from a step on is paid back by the end of episodes that terminate, but for what features [B, F] say.
+
+    So it is with every potential, also with one of things that observations do not tell: the action before, the time, what noise hides.
+    From a step on, the discounted sum is -Phi, and no larger for more steps. What steps pay independently of each other adds up.
+    """
+    if steps.episode is None:
+        return False
+    starts = np.flatnonzero(np.diff(steps.episode, prepend=steps.episode[0] - 1))
+    ends = np.append(starts[1:], len(steps.paid))
+    over = [(start, end) for start, end in zip(starts, ends, strict=True) if steps.terminated[end - 1]]
+    if len(over) < FEWEST_ENDS:
+        return False
+    to_come = np.array(steps.paid, dtype=np.float64)
+    for start, end in over:
+        for place in range(end - 2, start - 1, -1):
+            to_come[place] += gamma * to_come[place + 1]
+    rows = np.concatenate([np.arange(start, end) for start, end in over])
+    left = _unexplained(now[rows], to_come[rows], True) * np.sqrt(np.mean(to_come[rows] ** 2))
+    still = np.concatenate([np.arange(end - start, 0, -1) for start, end in over])
+    return bool(left <= TELESCOPES * np.sqrt(np.mean(steps.paid**2) * still.mean()))
 
 
 def _measure_shapes(raw: np.ndarray, scale: np.ndarray, both: np.ndarray) -> np.ndarray:
@@ -126,7 +199,7 @@ def _answer(
     ends = int(steps.terminated.sum())
     size = float(np.sqrt(np.mean(steps.paid**2)))
     if size == 0.0:
-        return PotentialFit("yes", 0.0, "it never paid anything", ends)
+        return PotentialFit("undecided", float("nan"), NEVER_PAID, ends)
     if ends and float(np.ptp(steps.paid)) <= EXACT * size:
         side = "every step costs the same: who ends early, by failing too, loses less"
         side = side if steps.paid[0] < 0 else "every step pays the same: who never ends earns more"
@@ -155,11 +228,31 @@ def _answer(
     if residuals[least] <= max(safe, EXACT) and found > 3 * residuals[least]:
         fault = "without gamma" if least.startswith("without") else least
         return PotentialFit("no", found, _VARIANTS[fault], ends)
+    if held_out and found > far and _telescopes(steps, now, gamma):
+        why = "it is paid back by the end of episodes, as a potential of what observations do not tell is"
+        return PotentialFit("undecided", found, f"{why}: give that potential itself to Rewards(potentials=…)", ends)
     if not held_out or found > far:
-        return PotentialFit("no", found, f"no Phi explains {found:.0%} of it: it changes the objective", ends)
+        return PotentialFit("no", found, f"no Phi explains {min(found, 1.0):.0%} of it: it changes the objective", ends)
     return PotentialFit(
         "undecided", found, f"no smooth Phi explains {found:.1%} of it: give the potential itself to Rewards(potentials=…)", ends
     )
+
+
+def check_known(steps: Shaped, before: np.ndarray, after: np.ndarray, gamma: float) -> PotentialFit | None:
+    """The same where Phi itself is known, before and after each step (0 after one that terminates): exact. None if it explains nothing."""
+    ends = int(steps.terminated.sum())
+    size = max(float(np.sqrt(np.mean(steps.paid**2))), 1e-300)
+
+    def leaves(discount: float) -> float:
+        return float(np.sqrt(np.mean((steps.paid - discount * after + before) ** 2))) / size
+
+    if leaves(gamma) <= EXACT:
+        return PotentialFit("yes", leaves(gamma), "it is the potential that Rewards was given: the best policy stays the best", ends)
+    own = float((steps.paid + before) @ after) / max(float(after @ after), 1e-300)
+    if leaves(own) > EXACT:
+        return None  # something else is in it: a weight that changes, a second term of the same name
+    why = f"a potential discounted by {own:.4g}, where the learner discounts by {gamma:.4g}: give Rewards the learner's gamma"
+    return PotentialFit("no", leaves(gamma), why, ends)
 
 
 def _search_waves(design: np.ndarray, paid: np.ndarray, factor: np.ndarray, now: np.ndarray, then: np.ndarray, seed: int) -> np.ndarray:

@@ -13,7 +13,8 @@ from rlclinic.errors import UsageError, nearest
 class Ramp:
     """A weight that goes in a straight line from `start` to `end` over `steps` of one environment, and stays there.
 
-    A run that is resumed makes its environments anew, and with them begins a ramp again: make it short beside the run.
+    A run that is resumed goes on along it. Evaluations pay by `end` all along, so that they have one measure. Versions of a Gymnasium
+    environment that a curriculum plays, and environments of actors, each count the steps since they were made.
     """
 
     start: float
@@ -44,9 +45,19 @@ class Rewards:
             raise UsageError(f"{twice[0]} is two things at once.\n  Its column would mean neither.\n  Give each a name of its own")
         for name, weight in self.weights.items():
             for number in (weight.start, weight.end) if isinstance(weight, Ramp) else (weight,):
-                _number(f"the weight of {name}", number)
+                read_number(f"the weight of {name}", number)
         self.taken = 0
         self._before: dict[str, float] | None = None
+
+    @property
+    def potential_now(self) -> dict[str, float]:
+        """What each potential is worth where the episode is; 0 once it has terminated, nothing before the first reset."""
+        return dict(self._before or {})
+
+    @property
+    def weights_now(self) -> dict[str, float]:
+        """What 1 of each term is worth at present; a potential pays its own units."""
+        return {name: self._weight(name) for name in self.weights} | dict.fromkeys(self.potentials, 1.0)
 
     def reset(self, obs: Any) -> None:
         """An episode begins in a state that looks like `obs`."""
@@ -71,12 +82,12 @@ class Rewards:
                 f"the step has no value for {missing[0]}.\n  Its sum would mean something else than in other steps.\n"
                 "  Give 0.0 where there is nothing to pay"
             )
-        terms = {name: self._weight(name) * _number(name, values[name]) for name in self.weights}
+        terms = {name: self._weight(name) * read_number(name, values[name]) for name in self.weights}
         after = {name: 0.0 if terminated else self._evaluate(name, obs) for name in self.potentials}
         terms |= {name: self.gamma * after[name] - self._before[name] for name in self.potentials}
         self._before = after
         self.taken += 1
-        costs = {name: _number(name, values[name]) for name in self.costs}
+        costs = {name: read_number(name, values[name]) for name in self.costs}
         return sum(terms.values()), {"reward_terms": terms} | ({"costs": costs} if costs else {})
 
     def _weight(self, name: str) -> float:
@@ -84,10 +95,11 @@ class Rewards:
         return weight.at(self.taken) if isinstance(weight, Ramp) else float(weight)
 
     def _evaluate(self, name: str, obs: Any) -> float:
-        return _number(f"the potential {name}", self.potentials[name](obs))
+        return read_number(f"the potential {name}", self.potentials[name](obs))
 
 
-def _number(name: str, value: Any) -> float:
+def read_number(name: str, value: Any) -> float:
+    """One finite number; UsageError says what it is instead."""
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):  # words, or lists of unequal length

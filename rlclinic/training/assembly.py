@@ -53,6 +53,7 @@ from rlclinic.training.parallel.spread_env import SpreadEnv
 from rlclinic.training.sentinels import random_policy
 
 if TYPE_CHECKING:
+    from rlclinic.training.envs.stepping import Potentials
     from rlclinic.training.imitation.iteration import Asking
 
 Factory = Callable[..., Any]
@@ -331,7 +332,10 @@ def _give_data(cohort: Cohort) -> None:
     members = len(cohort.members)
     bound = torch.full((members, 1), float(data.rewards.abs().max()), device=cohort.device)
     if learner.reward_stats is not None:
-        stats = data.reward_moments([float(value_at(each.config.algo.gamma, 0, 1)) for each in cohort.members])
+        settings = cohort.config.data
+        by_returns = settings is not None and settings.reward_scale == "returns"
+        stats = data.return_moments(members, plan.env.clip_reward) if by_returns else None
+        stats = stats or data.reward_moments([float(value_at(each.config.algo.gamma, 0, 1)) for each in cohort.members])
         bound = normalize.rewards(stats, bound.unsqueeze(-1), plan.env.clip_reward).squeeze(-1)
         learner = replace(learner, reward_stats=stats)
     if learner.obs_stats is not None:
@@ -359,9 +363,28 @@ def _say_what_was_chosen(cohort: Cohort, choice: select.Choice) -> None:
     plan = cohort.plan
     chosen = [fitting.described(plan.policy) if isinstance(plan, Plan) else None]
     chosen.append(f"engine: {choice.kind} on {cohort.device} ({choice.why})")
+    chosen.append(_compare_discounts(cohort))
     if choice.kind == "compiled" and isinstance(plan, Plan) and not select.is_ready(plan, len(cohort.members)):
         chosen.append("compiling for this shape of run: about a minute, once")
     _say(cohort, *(words for words in chosen if words is not None))
+
+
+def _find_potentials(env: VecEnv) -> "Potentials | None":
+    """What of the reward is known to be a potential."""
+    found: Potentials | None = getattr(env, "potentials", None)
+    return found
+
+
+def _compare_discounts(cohort: Cohort) -> str | None:
+    """A potential is one with the learner's own discount alone."""
+    known = _find_potentials(cohort.env)
+    learned = {float(gamma) for member in cohort.members if isinstance(gamma := member.config.algo.gamma, int | float)}
+    if known is None or not learned - {known.gamma}:
+        return None
+    paid = known.gamma
+    others = " and ".join(f"{gamma:g}" for gamma in sorted(learned - {paid}))
+    said = f"the reward's potentials are discounted by {paid:g}, the learner discounts by {others}"
+    return f"{said}: so they change what is best (Rewards(gamma=...))"
 
 
 def _say(cohort: Cohort, *texts: str) -> None:
@@ -441,9 +464,7 @@ def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECT
         engine=config.run.engine,
         precision=config.run.precision,
         rounding_counts="equal_advantages_are_zero" not in corrections,
-        bonus=None
-        if config.bonus is None
-        else pay.plan(config.bonus, env, on_policy=True, table_values="table_of_bonus_values" in corrections),
+        bonus=None if config.bonus is None else pay.plan(config.bonus, env, on_policy=True, corrections=corrections),
         constraint=None if config.cost is None else lagrangian.plan(config.cost, env),
     )
     return with_engine(plan, config.run.engine)
@@ -496,6 +517,12 @@ def _go_on(cohort: Cohort, starts: list[Start]) -> None:
     if not found:
         cohort.position = Position(cohort.env.reset(), cohort.env.action_mask)
         return
+    if how != "init" and _knew_something_else(starts[0].config, cohort.config):
+        found = [snapshot.without_bonus(each) for each in found]
+        _say(
+            cohort,
+            f"{how} begins its bonus anew: what {starts[0].parent} knew of new states is of another kind, other cells or another task",
+        )
     cohort.learner = snapshot.weights(cohort.plan.policy, found, cohort.learner, optimizer=how != "init")
     if how == "init":
         cohort.position = Position(cohort.env.reset(), cohort.env.action_mask)
@@ -510,6 +537,7 @@ def _go_on(cohort: Cohort, starts: list[Start]) -> None:
     before = starts[0].config
     moved = before is not None and before.env.id != cohort.config.env.id
     if moved or not all(snapshot.fits(each, cohort.env) for each in found):
+        cohort.learner = snapshot.begin_episodes(cohort.learner)
         cohort.position, exact = Position(cohort.env.reset(), cohort.env.action_mask), False
     else:
         cohort.learner, cohort.position, exact = snapshot.place(found, cohort.learner, cohort.env, cohort.episodes)
@@ -518,6 +546,14 @@ def _go_on(cohort: Cohort, starts: list[Start]) -> None:
     unit = "gradient" if cohort.config.online_from is not None and cohort.env_steps <= cohort.config.online_from else "env"
     kind = "exactly where it was" if exact else f"with environments started anew ({why}), so not bit for bit"
     _say(cohort, f"{how} from {unit} step {cohort.env_steps}, {kind}")
+
+
+def _knew_something_else(before: Config | None, now: Config) -> bool:
+    """Whether the bonus that a checkpoint was written with told states apart by other means, or was of another task."""
+    if before is None or before.bonus is None or now.bonus is None:
+        return False
+    told_apart_by = ("kind", "cells", "buckets")
+    return before.env.id != now.env.id or any(getattr(before.bonus, name) != getattr(now.bonus, name) for name in told_apart_by)
 
 
 def _remember(cohort: Cohort, starts: list[Start], *, exact: bool) -> None:
@@ -563,7 +599,13 @@ def _other_task(before: Config, now: Config) -> str | None:
     changed = [
         name for name in type(now.env).model_fields if name not in SAME_TRANSITIONS and getattr(before.env, name) != getattr(now.env, name)
     ]
-    return f"its rewards and observations are those of another env.{changed[0]} ({getattr(before.env, changed[0])})" if changed else None
+    if changed:
+        return f"its rewards and observations are those of another env.{changed[0]} ({getattr(before.env, changed[0])})"
+    if before.bonus != now.bonus:
+        # What was new is remembered as a part of the reward: a fork without the bonus would go on learning from it.
+        paid = "without a bonus" if before.bonus is None else f"with what {before.bonus.kind} paid at coefficient {before.bonus.coef:g}"
+        return f"its rewards are those {paid}"
+    return None
 
 
 def provenance(cohort: Cohort) -> dict[str, Any]:
@@ -582,7 +624,9 @@ def provenance(cohort: Cohort) -> dict[str, Any]:
         action |= {"low": float(space.low.min()), "high": float(space.high.max())}
     data = cohort.plan.adversary.data if isinstance(cohort.plan, Plan) and cohort.plan.adversary is not None else cohort.data
     facts = {} if data is None else {"recorded": describe_data(data)}
-    observed = {"obs_shape": list(cohort.env.obs_shape), "obs_flags": _flags(cohort)}
+    observed: dict[str, Any] = {"obs_shape": list(cohort.env.obs_shape), "obs_flags": _flags(cohort)}
+    if (known := _find_potentials(cohort.env)) is not None:
+        observed |= {"potential_gamma": known.gamma, "potentials": list(known.names)}
     return {"engine": {**engine, **observed, "action": action}, "versions": versions, "corrections": cohort.corrections, **facts}
 
 

@@ -33,8 +33,10 @@ def keep_finite_replay(
     cohort: Cohort, before: off_policy.Learner, after: off_policy.Learner, transitions: Transitions | None, readings: dict[str, Tensor]
 ) -> off_policy.Learner:
     """As `keep_finite`, for an iteration of an algorithm with a replay; of recorded data there are no transitions of its own."""
-    # The largest by size is not finite where any is, and found ten times as fast as all are asked.
-    largest = [flat.abs().amax(1) for flat in (*after.nets.values(), *after.targets.values())]
+    # The largest by size is not finite where any is, and found ten times as fast as all are asked. Squares of gradients overflow before
+    # weights do, and what is divided by them never moves again.
+    squares = (state.square for state in after.optimizers.values())
+    largest = [flat.abs().amax(1) for flat in (*after.nets.values(), *after.targets.values(), *squares)]
     good = torch.isfinite(torch.stack(largest)).all(0).unsqueeze(1)
     if transitions is not None:
         good = good & torch.isfinite(transitions.reward.flatten(1)).all(1, keepdim=True)

@@ -1,6 +1,7 @@
 """A trained policy to act with: loaded from a checkpoint, fed single observations or batches."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,16 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument
 from rlclinic.config import Config
 from rlclinic.errors import NotFound, UsageError
 from rlclinic.runs.record import Run
 from rlclinic.training import assembly, envs, evaluation
+from rlclinic.training.algos.offline import dt
 from rlclinic.training.checkpoints import files, snapshot
 from rlclinic.training.envs import atari, making, native, spaces
 from rlclinic.training.evaluation import Evaluation
+from rlclinic.training.loops.off_policy import Learner
 from rlclinic.training.recording import films
 from rlclinic.training.recording.films import Episode
 
@@ -83,17 +86,39 @@ class Policy:
         made = making.call_factory(self.config.env, factory, self.config.env.n_envs)
         return made if isinstance(made, VectorEnv) else making.wrap(self.config.env, made, factory)
 
-    def evaluate(self, episodes: int = 20, *, deterministic: bool = True) -> Evaluation:
-        """Play whole episodes from the fixed evaluation starts."""
+    def evaluate(self, episodes: int = 20, *, deterministic: bool = True, target_return: float | None = None) -> Evaluation:
+        """Play whole episodes from the fixed evaluation starts.
+
+        target_return: what a Decision Transformer is asked for instead of what it was saved with.
+        """
+        learner = self._learner if target_return is None else self._asked_for(target_return)
         env = envs.make(self.config.env, [self.config.seed], episodes, evaluation=True, factory=self._factory)
         try:
             seed = torch.tensor([[self.config.seed]])
-            result = evaluation.evaluate(self._plan, self._learner, env, deterministic=deterministic, seed=seed, wanted=[True])
+            result = evaluation.evaluate(self._plan, learner, env, deterministic=deterministic, seed=seed, wanted=[True])
             if env.failures:
                 raise env.failures[0]
             return result
         finally:
             env.close()
+
+    def _asked_for(self, target_return: float) -> Learner:
+        """The weights, asked for another return."""
+        learner = self._learner
+        if not isinstance(learner, Learner) or dt.CONDITION not in learner.nets:
+            raise UsageError(
+                f"{self.config.algo.name} is asked for no return: only dt takes one.\n  Nothing would change.\n  Leave out: ",
+                Argument("target_return", target_return),
+            )
+        _, scale = learner.nets[dt.CONDITION].split(1, dim=1)
+        asked = torch.cat([torch.full_like(scale, target_return), scale], 1)
+        return replace(learner, nets={**learner.nets, dt.CONDITION: asked})
+
+    @property
+    def target_return(self) -> float | None:
+        """What a Decision Transformer is asked for; None for others."""
+        learner = self._learner
+        return float(learner.nets[dt.CONDITION][0, 0]) if isinstance(learner, Learner) and dt.CONDITION in learner.nets else None
 
     def make_envs(self, seed: int, copies: int) -> envs.VecEnv:
         """Fresh copies of the environment it was trained in, as in training: one episode after another."""

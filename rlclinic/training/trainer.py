@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import torch
 
+from rlclinic.runs import control, lease
 from rlclinic.runs.goal import make_goal
 from rlclinic.runs.labelling import Interrupted
 from rlclinic.runs.recording import histograms
@@ -393,10 +394,11 @@ def end_members(session: Session, final: bool, *, saved: bool) -> None:
     leaving = [i for i, each in enumerate(cohort.members) if each.active and (final or session.stop_requested or id(each) in ends)]
     if not saved:
         save_members(session, leaving)
+    asked = lease.CUT_OFF if lease.runs_out() else lease.WITH_ITS_PROCESS if lease.is_kept() else control.ASKED
     for member in (cohort.members[index] for index in leaving):
         if member.active:
             done = final or id(member) in ends
-            why = None if final else ends.get(id(member), "asked to stop")
+            why = None if final else ends.get(id(member), asked)
             member.end("finished" if done else "stopped", why, cohort.env_steps)
 
 
@@ -423,7 +425,7 @@ def handle_requests(session: Session) -> None:
         if (request.get("checkpoint") or request.get("stop")) and cohort.iteration:
             save_members(session, [index])
         if request.get("stop") and member.active:
-            member.end("stopped", "asked to stop", cohort.env_steps)
+            member.end("stopped", control.ASKED, cohort.env_steps)
 
 
 def end_all(session: Session, error: BaseException) -> None:

@@ -33,6 +33,12 @@ def test_every_kind_begins_with_all_tasks_alike_and_keeps_a_chance_for_each(kind
     assert sampler.chances.min() >= 0.2 / 5 - 1e-12
 
 
+def test_no_level_is_the_task_itself():
+    share = "train/curriculum/target_share"
+    assert share not in make_sampler(CurriculumConfig(kind="uniform", levels=4), 2, 1_000).cells()
+    assert share in make("uniform").cells()
+
+
 def test_learnability_goes_where_success_is_a_coin_toss():
     sampler = make("learnability")
     train(sampler, [1.0, 1.0, 0.5, 0.0, 0.0], 200)

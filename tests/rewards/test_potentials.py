@@ -1,5 +1,6 @@
 """Which shaping is potential-based: exactly in tables, with an undecided answer in between for vectors, and never a false yes."""
 
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -98,6 +99,19 @@ def test_vectors_smooth_potentials_are_found_and_their_mistakes_are_not_called_s
         assert fit_potential(Shaped(now, then, wrong, ended), GAMMA).answer != "yes"
 
 
+@pytest.mark.parametrize("often", [0, 3, 14])
+def test_what_hardly_ever_paid_is_neither_safe_nor_harmful(cartpole: Any, often: int) -> None:
+    """A penalty for a crash that random play does not meet looked like a potential of nothing, one that it met thrice like no potential."""
+    obs, next_obs, terminated = cartpole
+    paid = np.zeros(len(obs))
+    paid[:often] = -1.0
+    fit = fit_potential(Shaped(obs, next_obs, paid, terminated), GAMMA)
+    assert (fit.answer, np.isnan(fit.residual)) == ("undecided", True)
+    assert ("never paid" in fit.why) == (often == 0)
+    states = np.arange(len(obs)) % 7
+    assert often or fit_table(Shaped(states, (states + 1) % 7, paid, terminated), GAMMA).answer == "undecided"
+
+
 def test_too_few_steps_or_ends_decide_nothing(cartpole: Any) -> None:
     now, then, ended = (each[:300] for each in cartpole)
     assert fit_potential(Shaped(now, then, np.zeros(300), ended), GAMMA).answer == "undecided"
@@ -106,3 +120,53 @@ def test_too_few_steps_or_ends_decide_nothing(cartpole: Any) -> None:
     never = np.zeros_like(ended)
     fit = fit_potential(Shaped(now[~ended], then[~ended], (GAMMA * after - before)[~ended], never[~ended]), GAMMA)
     assert (fit.answer, fit.ends) == ("undecided", 0)
+
+
+def rooms(steps: int = 3_000) -> tuple[Shaped, np.ndarray]:
+    """A walk through three rooms, one-hot beside a place [B, 3 + 1], that ends when it falls off; and the actions."""
+    random = np.random.default_rng(3)
+    rows: list[tuple[list[float], list[float], bool, int]] = []
+    actions: list[float] = []
+    episode = 0
+    while len(rows) < steps:
+        room, place = int(random.integers(3)), float(random.uniform(-0.5, 0.5))
+        for _ in range(50):
+            action = float(random.uniform(-1, 1))
+            to_room, to_place = (int(random.integers(3)) if random.random() < 0.2 else room), place + 0.3 * action
+            ended = abs(to_place) > 1
+            rows.append(([*np.eye(3)[room], place], [*np.eye(3)[to_room], to_place], ended, episode))
+            actions.append(action)
+            room, place = to_room, to_place
+            if ended:
+                break
+        episode += 1
+    now, then, over, number = (np.array(column) for column in zip(*rows, strict=True))
+    return Shaped(now, then, np.zeros(len(now)), over, number), np.array(actions)
+
+
+def waves_by_room(obs: np.ndarray) -> np.ndarray:
+    return (obs[:, :3] * np.sin(obs[:, 3:] * [2.0, -4.0, 7.0] + [0.0, 1.0, 2.0])).sum(1)
+
+
+@pytest.mark.parametrize("factor", [GAMMA, 1.0])
+def test_a_potential_may_be_another_one_in_every_room(factor: float) -> None:
+    steps, _ = rooms()
+    paid = factor * waves_by_room(steps.next_obs) * ~steps.terminated - waves_by_room(steps.obs)
+    fit = fit_potential(replace(steps, paid=paid), GAMMA)
+    assert fit.answer == ("yes" if factor == GAMMA else "no"), fit
+    if factor != GAMMA:
+        assert "without gamma" in fit.why or "gamma" in fit.why
+
+
+def test_what_observations_do_not_tell_is_not_called_harmful_where_it_is_paid_back() -> None:
+    steps, actions = rooms()
+    assert steps.episode is not None
+    begins = np.diff(steps.episode, prepend=-1) != 0
+    before = np.where(begins, 0.0, np.concatenate([[0.0], actions[:-1]]))
+    hidden = fit_potential(replace(steps, paid=GAMMA * actions * ~steps.terminated - before), GAMMA)
+    assert hidden.answer == "undecided", hidden
+    assert "paid back" in hidden.why
+    # The same numbers without episodes, or with a price that adds up over time: nothing takes that back.
+    assert fit_potential(replace(steps, paid=GAMMA * actions * ~steps.terminated - before, episode=None), GAMMA).answer == "no"
+    assert fit_potential(replace(steps, paid=-(actions**2)), GAMMA).answer == "no"
+    assert fit_potential(replace(steps, paid=np.maximum(steps.next_obs[:, 3] - steps.obs[:, 3], 0.0)), GAMMA).answer == "no"

@@ -183,3 +183,47 @@ class Trap(gym.Env[Any, Any]):
 
     def _info(self) -> dict[str, Any]:
         return {"action_mask": np.array([self.state == 0, True])}
+
+
+class Hall(gym.Env[Any, Any]):
+    """Run (pays 2, costs 1), walk (pays 1, costs nothing) or stand."""
+
+    observation_space = spaces.Box(-1, 1, (1,), np.float32)
+    action_space = spaces.Discrete(3)
+    cost: Any = "cost"
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        ran, walked = float(action == 0), float(action == 1)
+        spoken: dict[str, dict[str, Any]] = {
+            "cost": {"cost": ran},
+            "costs": {"costs": {"knees": ran, "shoes": 0.0}},
+            "none": {},
+            "nan": {"cost": np.nan},
+            "always": {"cost": 1.0},
+        }
+        info = {**spoken[self.cost], "reward_terms": {"run": 2 * ran, "walk": walked}}
+        return np.array([self.steps / 10 - 1], np.float32), 2 * ran + walked, False, self.steps >= 10, info
+
+
+class Parts(Hall):
+    cost = "costs"
+
+
+class Toll(Hall):
+    """Every step costs 1, so that an episode costs 10."""
+
+    cost = "always"
+
+
+class Silent(Hall):
+    cost = "none"
+
+
+class Broken(Hall):
+    cost = "nan"

@@ -107,6 +107,16 @@ TOUCHED: dict[str, tuple[Config, Factory | None]] = {
         replay_config("sac", env={"id": "Pendulum-v1", "max_episode_steps": 10}, algo={"action_noise": "gaussian", "n_step": 1}),
         None,
     ),
+    "stages_by_their_own_arguments": (
+        make_config(
+            "ppo",
+            env={"id": "Maze-v0", "n_envs": 4, "max_episode_steps": 14},
+            algo={"normalize_advantage": "off"},
+            curriculum={"stages": [{"name": "small", "env": {"size": 5}}, {"name": "large", "env": {"size": 7, "levels": 20}}]},
+            run={"max_env_steps": 480, "checkpoint_every_env_steps": 96, "eval_episodes": 0},
+        ),
+        None,
+    ),
 }
 """A config for each correction whose old meaning is gone, which it touches and no other does."""
 

@@ -87,6 +87,22 @@ def test_a_fork_takes_the_replay_along_as_far_as_it_means_the_same(
         assert batch.reward.unique().tolist() in ([1.0, 2.0, 3.0], [2.0, 3.0])  # CartPole pays 1 a step
 
 
+@pytest.mark.parametrize(
+    ("bonus", "said"),
+    [
+        (None, "with what count paid at coefficient 0.5"),
+        ({"kind": "rnd", "coef": 0.5}, "with what count paid at coefficient 0.5"),
+        ({"kind": "count", "coef": 0.5}, None),
+    ],
+)
+def test_a_fork_does_not_learn_from_what_another_bonus_paid(tmp_path: Path, bonus: dict[str, Any] | None, said: str | None) -> None:
+    parent = train(tmp_path, [config(bonus={"kind": "count", "coef": 0.5})])[0]
+    cohort, log = assemble(parent, config(run=EXTENDED, bonus=bonus))
+    assert cohort.memory is not None
+    assert (cohort.memory.size == 0) == (said is not None)
+    assert said is None or said in log
+
+
 def test_a_fork_with_another_number_of_environments_and_a_smaller_buffer_trains_to_its_end(parents: dict[str, Run]) -> None:
     parent = parents["plain"]
     child = config({"n_envs": 4}, run=EXTENDED, algo={"buffer_size": 100})

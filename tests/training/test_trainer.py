@@ -10,6 +10,8 @@ from safetensors.numpy import load_file
 
 from rlclinic.config import Config
 from rlclinic.errors import ConfigError
+from rlclinic.launch import batch
+from rlclinic.runs import control, lease
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 from rlclinic.training import rows, trainer
@@ -204,11 +206,32 @@ def test_a_run_that_was_asked_to_stop_resumes_as_if_it_never_had(tmp_path: Path,
     monkeypatch.setattr(trainer, "iterate", asking)
     stopped = train(tmp_path, [config])[0]
     assert stopped.status.state == "stopped"
-    assert stopped.status.reason == "asked to stop"
+    assert stopped.status.reason == control.ASKED
     assert stopped.checkpoint("@last").step == 500
     assert train_runs([stopped], resume=True)
     assert stopped.status.state == "finished"
     assert_same_run(stopped, straight)
+
+
+@pytest.mark.parametrize(("left", "reason"), [(0.9, lease.WITH_ITS_PROCESS), (0.2, lease.CUT_OFF)])
+def test_a_run_whose_lease_runs_out_says_that_it_was_cut_off_and_not_that_somebody_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: float, reason: str
+) -> None:
+    iterate = trainer.iterate
+
+    def asking(session: Any, **due: Any) -> Any:
+        session.stop_requested = True
+        return iterate(session, **due)
+
+    monkeypatch.setattr(trainer, "iterate", asking)
+    lease.write_deadline(tmp_path / "deadline", lease.now() + 1_000.0)
+    monkeypatch.setenv(lease.VARIABLE, str(tmp_path / "deadline"))
+    monkeypatch.setattr(lease, "SECONDS", 1_000.0)
+    lease.write_deadline(tmp_path / "deadline", lease.now() + left * lease.SECONDS)
+    (run,) = train(tmp_path, [make_config()])
+    assert (run.status.state, run.status.reason) == ("stopped", reason)
+    assert batch.is_open(run)
+    assert batch.is_lost(run) == (reason == lease.CUT_OFF)
 
 
 class Counted(tasks.Signs):

@@ -2,6 +2,7 @@
 
 import keyword
 import re
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,8 @@ LEAST: Final = {"box": 1, "dict": 1, "discrete": 2, "image": 12}
 MOST: Final = {"box": 1_000, "dict": 1_000, "discrete": 10_000, "image": 256}
 MOST_CHOICES, MOST_LEVELS = 20, 100
 """Of a multidiscrete action: how many choices, and of how many things each."""
+HIDDEN: Final = sys.stdlib_module_names | {"test", "numpy", "gymnasium", "torch", "pytest", "yaml", "rlclinic"}
+"""Modules that the files, their tests or what they import need."""
 TAKEN: Final = {"measure", "make_rewards", "env", "Any", "Rewards"}
 """Names that the file of the terms has already."""
 
@@ -31,11 +34,30 @@ def write_environment(request: NewEnvRequest) -> NewEnvironment:
         difficulty=None if request.difficulty is None else _read_range(request.difficulty),
         terms=_read_terms(request.terms),
     )
+    if keyword.iskeyword(design.module):
+        raise UsageError(
+            f"{design.name} would stand in {design.module}.py, and {design.module} is a word of Python.\n"
+            f"  Its file could not be imported.\n  Try: {design.name}Task"
+        )
+    if design.module in HIDDEN:
+        raise UsageError(
+            f"{design.name} would stand in {design.module}.py, which hides the module {design.module} from whoever is started beside it.\n"
+            f"  Its own tests could not be run.\n  Try: {design.name}Task"
+        )
     if design.line and design.obs.size < SMALLEST_LINE:
         raise UsageError(
             f"discrete:{design.obs.size} is a line of {design.obs.size} cells, one of which is the goal.\n"
             "  There would be nothing to learn.\n  Try: ",
             Argument("obs", f"discrete:{SMALLEST_LINE}"),
+        )
+    farthest = design.action.size // 2  # cells that the largest action goes
+    if design.line and design.action.kind == "discrete" and farthest >= design.obs.size - 1:
+        raise UsageError(
+            f"discrete:{design.action.size} goes up to {farthest} cells, and a line of {design.obs.size} is not longer.\n"
+            "  One step would do the task from everywhere: there would be nothing to learn.\n  Try: ",
+            Argument("obs", f"discrete:{3 * farthest}"),
+            " or ",
+            Argument("action", "discrete:3"),
         )
     folder = request.to or Path(design.module)
     files = {folder / name: text for name, text in scaffold.write(design, folder.as_posix()).items()}

@@ -29,9 +29,9 @@ def check_reward(request: RewardCheckRequest, env_args: Mapping[str, Any] | None
         trust.approve(request.env)
     env = factory_of(request.env, dict(env_args or {}))()
     try:
-        seen = rewards.record(env, request.steps)
+        seen = rewards.record(env, request.steps, target=request.env)
     finally:
-        env.close()
+        getattr(env, "close", lambda: None)()
     if request.task is not None and request.task not in seen.terms:
         offered = nearest(request.task, seen.terms) or list(seen.terms)
         raise UsageError(
@@ -59,12 +59,18 @@ def check_reward(request: RewardCheckRequest, env_args: Mapping[str, Any] | None
     )
 
 
-def balance_reward(target: str = "@last", runs_dir: Path = Path("runs")) -> RewardBalanceReport:
-    """Weigh the terms that a group, a run, or another framework's folder or file has logged."""
+def balance_reward(target: str = "@last", runs_dir: Path = Path("runs"), truth: str | None = None) -> RewardBalanceReport:
+    """Weigh the terms that a group, a run, or another framework's folder or file has logged; `truth` says how well the task is done."""
     owner, groups = read(target, runs_dir, None, None, ())
     if not groups or not groups[0]:
         raise UsageError(f"{target} has no runs that could be read.\n  There is nothing to weigh.\n  Try: ", Action("runs list"))
-    balance = reward_balance.weigh(groups[0])
+    if truth is not None and not all(truth in history.series for history in groups[0]):
+        logged = list(dict.fromkeys(name for history in groups[0] for name in history.series))
+        raise UsageError(
+            f"{target} has not logged {truth}.\n  The terms would be weighed beside nothing.\n"
+            f"  Try: {' or '.join(nearest(truth, logged)) or 'train/info/NAME/last, of a number that env.log_info=[NAME] logs'}"
+        )
+    balance = reward_balance.weigh(groups[0], truth)
 
     def known(value: float) -> float | None:
         return None if math.isnan(value) else value
@@ -77,6 +83,7 @@ def balance_reward(target: str = "@last", runs_dir: Path = Path("runs")) -> Rewa
             first_return=known(term.returns[0]),
             last_return=known(term.returns[1]),
             with_truth=term.with_truth,
+            potential=term.potential,
         )
         for term in balance.terms
     ]
@@ -87,5 +94,6 @@ def balance_reward(target: str = "@last", runs_dir: Path = Path("runs")) -> Rewa
         truth=balance.truth,
         terms=terms,
         conflicts=[TermConflict(**asdict(conflict)) for conflict in balance.conflicts],
-        next=Action("sensitivity", owner.id, terms=True, factors="2") if isinstance(owner, Group) and len(terms) > 1 else None,
+        rest=balance.rest,
+        next=Action("sensitivity", owner.id, terms=True, factors="2", truth=truth) if isinstance(owner, Group) and len(terms) > 1 else None,
     )

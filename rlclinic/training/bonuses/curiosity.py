@@ -21,6 +21,8 @@ HIDDEN = (64, 64)
 FEATURES = 32
 BATCH = 256
 """Rows of a gradient step."""
+CRITIC_BATCH = 128
+"""The same of a bonus' critic, which makes four steps where the others make one: small ones learn as much at half the cost."""
 SHARE = 0.25
 """The part of a rollout's rows that is learned from: with all of them, more environments would make everything old sooner."""
 INVERSE_SHARE = 0.8
@@ -46,7 +48,7 @@ def build(kind: str, obs_size: int, action: ActionSpec) -> dict[str, Net]:
 
 
 def build_critic(obs_size: int) -> Net:
-    """The bonus' own critic."""
+    """The critic of a bonus or of costs."""
     return q_nets.build(NetConfig(hidden=HIDDEN, activation="tanh"), obs_size, HIDDEN, 1)
 
 
@@ -131,12 +133,13 @@ def learn_targets(
     iteration: int | Tensor,
     stream: int,
     active: Tensor | None,
+    batch: int = BATCH,
 ) -> dict[str, Tensor]:
     """`learn` of one network that is to give targets [M, R, K] at inputs [M, R, D], by half its squared error, without a graph."""
     net, flat = nets[name], state[name].clone()
     moments = OptimizerState(*(state[f"{name}.{part}"].clone() for part in OptimizerState._fields))
     rule = Optimizer("adam", 1e-8, 0.0, 0.0, 0.99, net.layout)
-    indices = _draw_rows(inputs.shape[1], steps, seed, iteration, stream)
+    indices = _draw_rows(inputs.shape[1], steps, seed, iteration, stream, batch)
     if net.written_out and not flat.is_cuda:
         going = [True] * len(flat) if active is None else active.flatten().tolist()
         for member in (index for index, goes in enumerate(going) if goes):
@@ -167,9 +170,9 @@ def _learn_in_rounds(
     rounds.end(flat, mean, square)
 
 
-def _draw_rows(rows: int, steps: int, seed: Tensor, iteration: int | Tensor, stream: int) -> Tensor:
+def _draw_rows(rows: int, steps: int, seed: Tensor, iteration: int | Tensor, stream: int, batch: int = BATCH) -> Tensor:
     """The rows [M, U, B] of every gradient step. Drawn at once for all: a hash is fifty small operations, however much it is of."""
-    step, place = torch.arange(steps, device=seed.device).view(-1, 1), torch.arange(min(BATCH, rows), device=seed.device)
+    step, place = torch.arange(steps, device=seed.device).view(-1, 1), torch.arange(min(batch, rows), device=seed.device)
     return rng.bits(seed.view(-1, 1, 1), rng.UPDATE, iteration, stream, step, place) % rows
 
 

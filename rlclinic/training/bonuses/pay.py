@@ -5,7 +5,7 @@ iteration, after the steps were taken; tables of cells, which are large, are edi
 in each environment for itself: an average over environments would mix those that have found something with those that have not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.config import BonusConfig
+from rlclinic.config.corrections import CORRECTIONS
 from rlclinic.training.bonuses import counts, curiosity, sight
 from rlclinic.training.bonuses.counts import Cells
 from rlclinic.training.bonuses.sight import Sight, Steps
@@ -27,6 +28,10 @@ NOVELD_SHARE = 0.5
 """NovelD: how much of the novelty of where it was is taken off that of where it went."""
 GAE_LAMBDA = 0.95
 
+ALONG_TIME = ("episode", "carry")
+"""What each environment has of its own, [M, N, ...], from one rollout to the next."""
+LEAST_STEPS = 250
+"""Env steps that a reading covers at least: a cycle of DQN has one or four, of which a share or a number of new states says nothing."""
 COLUMNS = tuple(f"train/bonus/{name}" for name in ("return", "share", "half_life", "new_states"))
 
 State = Mapping[str, Tensor]
@@ -40,6 +45,8 @@ class Bonus:
     own_head: bool
     table_values: bool
     """Whether the values of its own head are a table over the cells that are counted, instead of a network's."""
+    critic_batch: int
+    """Rows of a gradient step of its own critic."""
     sight: Sight
     cells: Cells
     nets: Mapping[str, Net]
@@ -67,20 +74,18 @@ class Paid(NamedTuple):
         return self.reward
 
 
-def plan(config: BonusConfig, env: VecEnv, *, on_policy: bool, table_values: bool = True) -> Bonus:
-    """The bonus of a config in an environment.
-
-    table_values: false for runs that were begun when counts had a network for their own head (config.corrections).
-    """
+def plan(config: BonusConfig, env: VecEnv, *, on_policy: bool, corrections: Collection[str] = tuple(CORRECTIONS)) -> Bonus:
+    """The bonus of a config in an environment; `corrections` are those that were made when the run was begun."""
     own_head = on_policy and config.value_head != "shared"
     # What is counted is valued by the same cells: a network would cost more than all the counting, and see no more than they tell apart.
-    table_values = table_values and own_head and config.kind in ("count", "episodic_count")
+    table_values = own_head and config.kind in ("count", "episodic_count") and "table_of_bonus_values" in corrections
     seen = sight.find_sight(env)
     nets = curiosity.build(config.kind, seen.size, env.action)
     if own_head and not table_values:
         nets |= {"critic": curiosity.build_critic(seen.size)}
     cells = counts.cells_of(env, seen, config.cells, config.buckets)
-    return Bonus(config, own_head, table_values, seen, cells, nets, env.action, env.n_envs)
+    critic_batch = curiosity.CRITIC_BATCH if "bonus_critic_by_half_batches" in corrections else curiosity.BATCH
+    return Bonus(config, own_head, table_values, critic_batch, seen, cells, nets, env.action, env.n_envs)
 
 
 def fresh(bonus: Bonus, seeds: list[int], device: torch.device) -> dict[str, Tensor]:
@@ -91,6 +96,8 @@ def fresh(bonus: Bonus, seeds: list[int], device: torch.device) -> dict[str, Ten
         "steps": torch.zeros(members, 1, device=device),
         "first": torch.full((members, 1), torch.nan, device=device),
         "found": torch.zeros(members, 1, device=device),
+        "window": torch.zeros(members, 6, device=device),
+        "told": torch.full((members, 3), torch.nan, device=device),
     }
     if bonus.counts_in_episodes:
         state["episode"] = torch.zeros(members, bonus.n_envs, _episode_buckets(bonus), device=device)
@@ -138,12 +145,27 @@ def pay(
     if config.until == "first_success":
         novelty = novelty * (1.0 - state["found"]).unsqueeze(-1)
         state["found"] = torch.maximum(state["found"], _succeeds(steps))
-    readings = _read(bonus, state, steps, visits, config.coef * novelty, mean)
+    readings, state = _read(state, steps, visits, config.coef * novelty, mean)
     if not bonus.own_head:
         return Paid(config.coef * novelty, None), state, readings
     # Its critic learns in units of novelty: what it does not know yet is then no larger than what the coefficient makes of it.
     advantage, state = _estimate_advantages(bonus, state, steps, cell, shown, novelty, seed, iteration, active)
     return Paid(None, config.coef * advantage), state, readings
+
+
+@torch.no_grad()
+def pay_some(
+    bonus: Bonus, state: State, steps: Steps, first_env: int, seed: Tensor, iteration: int, active: Tensor | None
+) -> tuple[Paid, dict[str, Tensor], dict[str, Tensor]]:
+    """The same for steps of some of the environments, those of one actor: what runs along time is each environment's own."""
+    envs = slice(first_env, first_env + steps.reward.shape[2])
+    own = {name: state[name][:, envs] for name in ALONG_TIME if name in state}
+    paid, after, readings = pay(bonus, {**state, **own}, steps, seed, iteration, active)
+    for name in own:
+        whole = state[name].clone()
+        whole[:, envs] = after[name]
+        after[name] = whole
+    return paid, after, readings
 
 
 def _show(bonus: Bonus, state: dict[str, Tensor], steps: Steps, active: Tensor) -> dict[str, Tensor]:
@@ -213,10 +235,12 @@ def _scale(bonus: Bonus, state: dict[str, Tensor], novelty: Tensor, active: Tens
 
 def _succeeds(steps: Steps) -> Tensor:
     """1 for members with an episode that succeeded, or, where nobody reports success, with a reward above 0; [M, 1]."""
-    success = steps.success
-    if success is not None and not bool(success.isnan().all()):
-        return (success == 1).flatten(1).any(1, keepdim=True).float()
-    return torch.zeros_like(steps.reward[:, :1, 0]) if success is not None else (steps.reward > 0).flatten(1).any(1, keepdim=True).float()
+    pays = (steps.reward > 0).any(1)  # [M, N]
+    if steps.success is None:
+        return pays.any(1, keepdim=True).float()
+    # An episode that ends without a word shows that nobody reports success; before its end none is told anyway.
+    silent = (steps.over & steps.success.isnan()).any(1)
+    return ((steps.success == 1).any(1) | (silent & pays)).any(1, keepdim=True).float()
 
 
 def _estimate_advantages(
@@ -242,9 +266,9 @@ def _estimate_advantages(
     # Beyond an end, what is new goes on in the next episode: its first observation has the value. It is what the next step acted on:
     # only those after the last step are not among them yet.
     if bonus.table_values:
-        buckets, (table, average) = bonus.cells.buckets, (state["values"], state["average_value"])
-        at = _acted_on(bonus, steps, cell)
-        led_to = cell if episodic else torch.cat([at[:, 1:], bonus.cells.number(steps.following[:, -1:], buckets)], 1)
+        table, average = state["values"], state["average_value"]
+        at, last = _acted_on(bonus, steps, cell)
+        led_to = cell if episodic else torch.cat([at[:, 1:], last], 1)
         value, next_value = counts.value(table, average, at), counts.value(table, average, led_to)
         advantage, target = estimate(value, next_value)
         state["values"], state["average_value"] = counts.learn_values(table, average, at, target, steps.valid, active)
@@ -257,31 +281,56 @@ def _estimate_advantages(
         next_value = torch.cat([value[:, 1:], last], 1)
     advantage, target = estimate(value, next_value)
     learning = (4 * curiosity.steps_for(novelty[0].numel()), bonus.config.learning_rate, seed, iteration, 1, active)
-    return advantage, curiosity.learn_targets(bonus.nets, state, "critic", shown["obs"], target.flatten(1).unsqueeze(-1), *learning)
+    targets = target.flatten(1).unsqueeze(-1)
+    return advantage, curiosity.learn_targets(bonus.nets, state, "critic", shown["obs"], targets, *learning, bonus.critic_batch)
 
 
-def _acted_on(bonus: Bonus, steps: Steps, cell: Tensor) -> Tensor:
-    """The cells [M, T, N] of what steps acted on: where the step before led to (`cell`), but for first steps and beginnings of episodes."""
+def _acted_on(bonus: Bonus, steps: Steps, cell: Tensor) -> tuple[Tensor, Tensor]:
+    """The cells [M, T, N] of what steps acted on, and those [M, 1, N] of what the step after the last will act on.
+
+    Each acts on what the step before led to (`cell`), but for first steps and beginnings of episodes: those alone are numbered anew, with
+    the last ones in one go, as numbering is many small operations.
+    """
+    buckets, first, last = bonus.cells.buckets, steps.obs[:, :1], steps.following[:, -1:]
     if steps.valid is not None or cell.is_cuda:
-        return bonus.cells.number(steps.obs, bonus.cells.buckets)
-    at = torch.cat([bonus.cells.number(steps.obs[:, :1], bonus.cells.buckets), cell[:, :-1]], 1)
-    begins = (steps.terminated | steps.truncated)[:, :-1].nonzero(as_tuple=True)
-    if len(begins[0]):
-        member, step, env = begins
-        at[member, step + 1, env] = bonus.cells.number(steps.obs[member, step + 1, env], bonus.cells.buckets)
-    return at
+        return bonus.cells.number(steps.obs, buckets), bonus.cells.number(last, buckets)
+    member, step, env = (steps.terminated | steps.truncated)[:, :-1].nonzero(as_tuple=True)
+    rows = (first.flatten(0, 2), last.flatten(0, 2), steps.obs[member, step + 1, env])
+    beginning, end, anew = bonus.cells.number(torch.cat(rows), buckets).split([len(part) for part in rows])
+    at = torch.cat([beginning.view(first.shape[:-1]), cell[:, :-1]], 1)
+    at[member, step + 1, env] = anew
+    return at, end.view(last.shape[:-1])
 
 
-def _read(bonus: Bonus, state: State, steps: Steps, visits: Tensor, paid: Tensor, mean: Tensor) -> dict[str, Tensor]:
-    """What a row says of the bonus, [M] by column."""
-    total, rewards = paid.flatten(1).sum(1), steps.reward.abs().flatten(1).sum(1)
-    ends = steps.over.flatten(1).sum(1).clamp(min=1)
+def _read(
+    state: dict[str, Tensor], steps: Steps, visits: Tensor, paid: Tensor, mean: Tensor
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """What a row says of the bonus, [M] by column, and what is known after.
+
+    Sums are kept until they cover enough: LEAST_STEPS for the share and for new states, the end of an episode for what one is paid.
+    """
+    new = visits == 1 if steps.valid is None else (visits == 1) & steps.valid
+    total, rewards, ends, fresh_states = (each.flatten(1).sum(1) for each in (paid, steps.reward.abs(), steps.over, new))
+    counted = torch.full_like(total, visits[0].numel()) if steps.valid is None else steps.valid.flatten(1).sum(1)
+    window = state["window"] + torch.stack([total, rewards, fresh_states, counted, total, ends], 1)
+    now = torch.stack(
+        [
+            window[:, 0] / (window[:, 0] + window[:, 1]).clamp(min=1e-30),
+            1_000.0 * window[:, 2] / window[:, 3].clamp(min=1.0),
+            window[:, 4] / window[:, 5],
+        ],
+        1,
+    )
+    enough = torch.stack([window[:, 3] >= LEAST_STEPS, window[:, 5] > 0], 1)
+    told = torch.where(enough[:, [0, 0, 1]], now, state["told"])
+    state |= {"window": torch.where(enough[:, [0, 0, 0, 0, 1, 1]], 0.0, window), "told": told}
+    # Before there is enough, the little that there is; of an episode's pay nothing, before one has ended.
+    share, new_states = torch.where(told.isnan(), now, told)[:, :2].unbind(1)
     fallen = torch.log2(state["first"] / mean.clamp(min=1e-30)).squeeze(1)
-    fresh_states = (visits == 1) if steps.valid is None else (visits == 1) & steps.valid
     return {
-        "train/bonus/return": total / ends,
-        "train/bonus/share": total / (total + rewards).clamp(min=1e-30),
+        "train/bonus/return": told[:, 2],
+        "train/bonus/share": share,
         # The env steps in which it halved, on average since the start; blank as long as it has not fallen.
         "train/bonus/half_life": torch.where(fallen > 0, state["steps"].squeeze(1) / fallen, torch.nan),
-        "train/bonus/new_states": 1_000.0 * fresh_states.flatten(1).float().mean(1),
-    }
+        "train/bonus/new_states": new_states,
+    }, state

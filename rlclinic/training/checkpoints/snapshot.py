@@ -1,5 +1,6 @@
 """Between a running cohort and checkpoints on disk: one member out, one member in."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from rlclinic.training.checkpoints.files import Checkpoint, Tensors
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.envs.base import VecEnv
-from rlclinic.training.loops import off_policy
+from rlclinic.training.loops import off_policy, on_policy
 from rlclinic.training.loops.kinds import AnyLearner, Static
 from rlclinic.training.loops.on_policy import Position
 from rlclinic.training.maths.normalize import Moments
@@ -79,6 +80,11 @@ def weights(static: Static, found: list[Checkpoint], learner: AnyLearner, *, opt
     return replace(learner, obs_stats=obs_stats, reward_stats=reward_stats)
 
 
+def without_bonus(found: Checkpoint) -> Checkpoint:
+    """A checkpoint without what a bonus for new states knew."""
+    return replace(found, loop={name: tensor for name, tensor in found.loop.items() if not name.startswith(f"{state.BONUS}.")})
+
+
 def _there(static: Static, found: Checkpoint, name: str) -> str:
     return name if name in found.policy or isinstance(static, ActorCritic) else state.stand_in(static, name)
 
@@ -115,11 +121,24 @@ def place(found: list[Checkpoint], learner: AnyLearner, env: VecEnv, episodes: E
         episodes.load(index, saved)
         if not env.exact:
             episodes.restart(index)
+    if not env.exact:
+        learner = begin_episodes(learner)
     if learner.reward_carry is not None and env.exact and "reward_carry" in found[0].loop:
         learner = replace(learner, reward_carry=torch.stack([each.loop["reward_carry"] for each in found]).to(device))
     if isinstance(learner, off_policy.Learner) and learner.drift is not None and env.exact and "drift" in found[0].loop:
         learner = replace(learner, drift=torch.stack([each.loop["drift"] for each in found]).to(device))
     return learner, Position(obs, env.action_mask), env.exact
+
+
+def begin_episodes(learner: AnyLearner) -> AnyLearner:
+    """Nothing met or spent yet in the episodes that begin: those that a bonus and a limit remember were never played to their end."""
+
+    def empty(held: Mapping[str, Tensor] | None) -> dict[str, Tensor] | None:
+        return None if held is None else {name: each * 0 if name == "episode" else each for name, each in held.items()}
+
+    if isinstance(learner, on_policy.Learner):
+        learner = replace(learner, constraint=empty(learner.constraint))
+    return replace(learner, bonus=empty(learner.bonus))
 
 
 def position_device(learner: AnyLearner) -> torch.device:

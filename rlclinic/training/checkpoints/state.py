@@ -83,7 +83,7 @@ def stand_in(static: Mapping[str, Net], name: str) -> str:
 def rebuild(static: Static, learner: AnyLearner, policy: Tensors, optimizer: Tensors | None, loop: Tensors) -> AnyLearner:
     """A learner with these weights; with `optimizer`, as it was, else as one that starts from them."""
     if optimizer is not None and learner.bonus is not None:
-        # What was counted for more or fewer environments, or by another kind of bonus, begins anew.
+        # What was counted for more or fewer environments begins anew, and so does what is not there (a head of its own since then).
         saved = {name: loop.get(f"{BONUS}.{name}", fresh) for name, fresh in learner.bonus.items()}
         fits = all(saved[name].shape == fresh.shape for name, fresh in learner.bonus.items())
         learner = replace(learner, bonus=saved if fits else learner.bonus)

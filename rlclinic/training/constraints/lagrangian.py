@@ -130,3 +130,23 @@ def weigh(
         ),
     }
     return Weighed(advantage, state["multiplier"]), state, readings
+
+
+@torch.no_grad()
+def weigh_some(
+    constraint: Constraint,
+    state: State,
+    steps: Steps,
+    cost: Tensor,
+    first_env: int,
+    hp: Hyperparameters,
+    seed: Tensor,
+    iteration: int,
+    active: Tensor | None,
+) -> tuple[Weighed, dict[str, Tensor], dict[str, Tensor]]:
+    """The same for steps of some of the environments, those of one actor: what an episode has cost so far is each environment's own."""
+    envs = slice(first_env, first_env + cost.shape[2])
+    weighed, after, readings = weigh(constraint, {**state, "episode": state["episode"][:, envs]}, steps, cost, hp, seed, iteration, active)
+    whole = state["episode"].clone()
+    whole[:, envs] = after["episode"]
+    return weighed, after | {"episode": whole}, readings

@@ -40,7 +40,9 @@ class Assignment:
         self._version_of = [by_kwargs.setdefault(key, len(by_kwargs)) for key in keys]
         firsts = [self._version_of.index(version) for version in range(len(by_kwargs))]
         self._names = [tasks[first].name for first in firsts]
-        self._versions = [config.model_copy(update={"kwargs": {**config.kwargs, **tasks[first].kwargs}}) for first in firsts]
+        # env.kwargs are those of the last task, too: what it alone names is the environment's own default in the others.
+        shared = {key: value for key, value in config.kwargs.items() if key not in tasks[-1].kwargs}
+        self.versions = [config.model_copy(update={"kwargs": {**shared, **tasks[first].kwargs}}) for first in firsts]
         self._levels = None if tasks[0].level is None else [int(task.level or 0) for task in tasks]
         self._fixed = np.repeat(np.arange(len(tasks)), n_envs // len(tasks)) if fixed else None
         self._until = np.ones((members, len(tasks)))
@@ -50,7 +52,7 @@ class Assignment:
         self._id = config.id
         if factory is None and atari.steps(config):
             self.refuse("an Atari game")
-        for first, version in zip(firsts, self._versions, strict=True):
+        for first, version in zip(firsts, self.versions, strict=True):
             _check_parameters(tasks[first], version, factory)
 
     def refuse(self, what: str) -> None:
@@ -63,11 +65,11 @@ class Assignment:
 
     def objection(self) -> str | None:
         """Why the tasks cannot be stepped natively; None if they can."""
-        return next((reason for version in self._versions if (reason := native.objection(version)) is not None), None)
+        return next((reason for version in self.versions if (reason := native.objection(version)) is not None), None)
 
     def build(self, device: str) -> Mixture:
         """All tasks as one native environment."""
-        versions = [native.build_dynamics(version, device) for version in self._versions]
+        versions = [native.build_dynamics(version, device) for version in self.versions]
         for version, name in zip(versions, self._names, strict=True):
             self._check_shapes(name, (version.obs_shape, version.action.kind, version.action.sizes), _shapes_of(versions[-1]))
         self._mixture = Mixture(versions, self._version_of, self._levels, device)
@@ -87,11 +89,11 @@ class Assignment:
         from rlclinic.training.envs import making, spaces
 
         def make(version: int) -> gym.Env[Any, Any]:
-            return making.make_single(self._versions[version], self._factory)
+            return making.make_single(self.versions[version], self._factory)
 
         first = make(self._version_of[-1])
         if not index:
-            name = making.name_of(self._versions[-1], self._factory)
+            name = making.name_of(self.versions[-1], self._factory)
 
             def shapes(env: gym.Env[Any, Any]) -> tuple[Any, ...]:
                 action = spaces.actions(env.action_space, name).spec

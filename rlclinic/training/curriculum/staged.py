@@ -20,7 +20,7 @@ from rlclinic.training.envs.wrappers import Reweighted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlclinic.config import Config, EnvConfig
+    from rlclinic.config import Config
     from rlclinic.curriculum import Sampler
     from rlclinic.training.envs.base import Step, VecEnv
     from rlclinic.training.evaluation import Evaluation
@@ -56,26 +56,14 @@ def make(config: Config, seeds: list[int], device: str, factory: Factory | None 
     if config.curriculum is None:
         first, last = (0, config.env.n_envs) if share is None else (share.start, share.stop)
         env = envs.make(settings, seeds, last - first, device=device, factory=factory, first_env=first)
-        return _check_step_numbers(env, settings)
+        return info_columns.check_told(env, settings)
     tasks = Assignment(settings, config.curriculum.tasks, len(seeds), config.env.n_envs, factory)
     samplers = [make_sampler(config.curriculum, config.env.n_envs, config.run.max_env_steps) for _ in seeds]
     tasks.give(np.stack([sampler.chances for sampler in samplers]))
-    env = _check_step_numbers(assembly.assemble(settings, seeds, config.env.n_envs, device, False, factory, tasks), settings)
+    env = info_columns.check_told(assembly.assemble(settings, seeds, config.env.n_envs, device, False, factory, tasks), settings)
     if config.curriculum.success_return is None and not tasks.reports_success():
         raise _no_success(config.env.id)
     return Staged(env, tasks, samplers, config)
-
-
-def _check_step_numbers(env: VecEnv, settings: EnvConfig) -> VecEnv:
-    if settings.step_info and tuple(getattr(env, "step_info", ())) != settings.step_info:
-        setting = "cost" if settings.step_info[0] == info_columns.COST else "env.term_advantages"
-        raise ConfigError(
-            f"{setting} is set, but {settings.id} is stepped in a way that tells nothing of each step but its reward.\n"
-            "  There is no cost and no term to learn from.\n  Try: ",
-            Change(setting, None if setting == "cost" else False),
-            ", or an environment of your own that returns it in info",
-        )
-    return env
 
 
 def make_for_evaluation(config: Config, seeds: list[int], device: str, factory: Factory | None = None) -> VecEnv | None:

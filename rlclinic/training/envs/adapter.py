@@ -1,7 +1,7 @@
 """Any Gymnasium environment as a VecEnv: arrays in, tensors out, seeds, failures. How envs are stepped is a backend's matter."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import torch
@@ -12,7 +12,10 @@ from rlclinic.training import rng
 from rlclinic.training.data.info_columns import Window
 from rlclinic.training.envs.base import EVALUATION_SEED, Step, Stepping
 from rlclinic.training.envs.spaces import Actions, Observations
-from rlclinic.training.envs.stepping import Rows, Stepper
+from rlclinic.training.envs.stepping import Potentials, Rows, Stepper
+
+END_OF_RAMPS: Final = 10**12
+"""Steps after which every ramp is at its end."""
 
 
 class Backend(Protocol):
@@ -24,6 +27,10 @@ class Backend(Protocol):
 
     def reset(self, seeds: list[list[int]], rows: Rows) -> None:
         """Start all episodes from seeds [M][N]; observations go to rows.obs."""
+        ...
+
+    def set_taken(self, steps: list[int]) -> None:
+        """Weights that go along a ramp go on as after so many steps of each env, by member."""
         ...
 
     def step(self, action: np.ndarray, rows: Rows) -> bool:
@@ -72,6 +79,7 @@ class GymnasiumEnv:
         info: Window | None = None,
         step_info: tuple[str, ...] = (),
         first_env: int = 0,
+        potentials: Potentials | None = None,
     ) -> None:
         self.members, self.n_envs = len(seeds), n_envs
         self.obs_shape, self.obs_low, self.obs_high = observations.shape, observations.low, observations.high
@@ -83,6 +91,8 @@ class GymnasiumEnv:
         self._lives, self._first_start, self._first_env = lives, EVALUATION_SEED, first_env
         self.info = info
         """What episodes said of themselves; None where nothing is logged of it."""
+        self.potentials = potentials
+        """What of the reward is known to be a potential."""
         self.step_info = step_info
         """What of every step's info is in Step.said."""
         self._device = torch.device(device)
@@ -91,6 +101,11 @@ class GymnasiumEnv:
         self._first = np.zeros((*shape, *self.obs_shape), self._dtype)
         self._mask = np.ones((*shape, sum(self.action.sizes)), np.bool_) if masked else None
         self._silent = torch.full(shape, torch.nan, device=self._device)
+        self._taken = torch.zeros(self.members, 1, dtype=torch.int64)
+        """Steps of each env so far: ramps of reward terms go along them, also over a resume."""
+        if evaluation:
+            # Evaluations measure by one reward all along: the one that ramps end at.
+            self._backend.set_taken([END_OF_RAMPS] * self.members)
         self.calls = 0
         """Counted when the envs are called and when they come back: odd while they are at it."""
 
@@ -111,6 +126,7 @@ class GymnasiumEnv:
 
     def step(self, action: Tensor) -> Step:
         rows = self._rows()
+        self._taken += 1
         chosen = action.cpu().numpy()
         self.calls += 1
         ended = self._backend.step(chosen, rows)
@@ -179,10 +195,13 @@ class GymnasiumEnv:
 
     def state(self) -> dict[str, Tensor]:
         said = {} if self.info is None else {"info": torch.from_numpy(self.info.recent.copy())}
-        return {"resumes": self._resumes.clone(), **said}
+        return {"resumes": self._resumes.clone(), "taken": self._taken.clone(), **said}
 
     def load_state(self, state: dict[str, Tensor]) -> Tensor:
         self._resumes = state["resumes"].cpu() + 1
+        if "taken" in state:  # not in checkpoints from before it was kept
+            self._taken = state["taken"].cpu().clone()
+            self._backend.set_taken(self._taken.flatten().tolist())
         said = state.get("info")
         if self.info is not None and said is not None and tuple(said.shape) == self.info.recent.shape:
             self.info.recent = said.cpu().numpy().copy()
@@ -236,6 +255,10 @@ class Local:
                     lanes.reset(seeds[member], rows.of(member))
                 except EnvironmentFailed as reason:
                     self._fail(member, rows, reason)
+
+    def set_taken(self, steps: list[int]) -> None:
+        for member, lanes in enumerate(self._lanes):
+            lanes.set_taken(steps[member])
 
     def step(self, action: np.ndarray, rows: Rows) -> bool:
         ended = False

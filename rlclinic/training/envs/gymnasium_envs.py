@@ -11,7 +11,7 @@ from rlclinic.actions import Change
 from rlclinic.errors import ConfigError
 from rlclinic.training.data import info_columns
 from rlclinic.training.data.info_columns import Tally
-from rlclinic.training.envs import making, spaces
+from rlclinic.training.envs import making, spaces, stepping
 from rlclinic.training.envs.adapter import Backend, GymnasiumEnv, Local
 from rlclinic.training.envs.stepping import Lanes
 from rlclinic.training.envs.vectors import VectorLanes, autoreset_mode
@@ -45,7 +45,7 @@ def make(
     name = making.name_of(config, factory)
     observations = spaces.observations(first.observation_space, name)
     actions = spaces.actions(first.action_space, name)
-    limit = making.find_time_limit(first)
+    limit, potentials = making.find_time_limit(first), stepping.find_potentials(first)
     backend: Backend
     if config.workers:
         making.close(first)
@@ -87,6 +87,7 @@ def make(
         info=None if evaluation or not info_columns.columns(config) else info_columns.Window(config, len(seeds)),
         step_info=() if evaluation else config.step_info,
         first_env=first_env,
+        potentials=potentials,
     )
 
 

@@ -16,8 +16,10 @@ from gymnasium import error as gym_error
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
+from rlclinic import trust
 from rlclinic.config.gymnasium_registry import OWN_ENVIRONMENTS
 from rlclinic.errors import ConfigError, NotFound, RlclinicError, UsageError, nearest
+from rlclinic.training.data.whole_terms import tell_all
 from rlclinic.training.envs import modules
 
 if TYPE_CHECKING:
@@ -60,9 +62,14 @@ def wrap(config: EnvConfig, env: Any, factory: Factory | None) -> gym.Env[Any, A
             )
     if factory is not None and config.max_episode_steps is not None:
         env = TimeLimit(env, config.max_episode_steps)
-    for wrapper in config.wrappers:
-        env = _apply_wrapper(env, wrapper.id, dict(wrapper.kwargs))
-    return env
+
+    def around(inner: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+        for wrapper in config.wrappers:
+            inner = _apply_wrapper(inner, wrapper.id, dict(wrapper.kwargs))
+        return inner
+
+    # Environments of the user's own tell the terms of their reward: with the wrappers' part, they sum to what is paid outside of them.
+    return tell_all(env, around) if config.wrappers and (factory is not None or trust.names_code(config.id)) else around(env)
 
 
 def close(env: gym.Env[Any, Any]) -> None:

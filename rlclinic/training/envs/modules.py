@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import shlex
 import sys
 from functools import cache
 from pathlib import Path
@@ -67,7 +68,7 @@ def _load(path: Path, modified: int) -> Any:
         spec.loader.exec_module(module)
     except Exception as reason:
         del sys.modules[path.stem]
-        raise _broken(str(path), f"python {path}", reason) from reason
+        raise _broken(str(path), f"python {shlex.quote(str(path))}", reason) from reason
     return module
 
 
@@ -78,7 +79,7 @@ def _load_from_package(path: Path, root: Path) -> Any:
     try:
         module = importlib.import_module(name)
     except Exception as reason:
-        raise _broken(str(path), f"cd {root} && python -c 'import {name}'", reason) from reason
+        raise _broken(str(path), f"cd {shlex.quote(str(root))} && python -c 'import {name}'", reason) from reason
     if Path(module.__file__ or "").resolve() != path:
         raise ConfigError(
             f"{name} is {module.__file__} in this program, and not {path}.\n  Two packages of one name cannot be imported together.\n"

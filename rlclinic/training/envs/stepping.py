@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import gymnasium as gym
 import numpy as np
 
+from rlclinic.rewards.terms import Rewards
 from rlclinic.training.data import info_columns
 from rlclinic.training.data.info_columns import Tally
 from rlclinic.training.envs import making, reports
 from rlclinic.training.envs.reports import NotGymnasium, Reports, WrongShape
 from rlclinic.training.envs.spaces import Actions, Observations
+
+MOST_LAYERS: Final = 50
 
 
 @dataclass
@@ -91,11 +94,44 @@ class Stepper(Protocol):
         """One step of every env; whether rows.obs differs from rows.next_obs anywhere."""
         ...
 
+    def set_taken(self, steps: int) -> None:
+        """Weights of reward terms that go along a ramp go on as after so many steps of each env."""
+        ...
+
     def render(self, n: int) -> Any:
         """The picture of env n, if it was made with a render_mode."""
         ...
 
     def close(self) -> None: ...
+
+
+def set_taken(env: Any, steps: int) -> None:
+    """The same for one env: in whichever of its layers a `Rewards` stands."""
+    for rewards in _find_rewards(env):
+        rewards.taken = steps
+
+
+class Potentials(NamedTuple):
+    """What of an env's reward is known to be a potential."""
+
+    gamma: float
+    """What they are discounted by."""
+    names: tuple[str, ...]
+
+
+def find_potentials(env: Any) -> Potentials | None:
+    """The potentials of an env's reward; None where it has none."""
+    return next((Potentials(rewards.gamma, tuple(rewards.potentials)) for rewards in _find_rewards(env) if rewards.potentials), None)
+
+
+def _find_rewards(env: Any) -> list[Rewards]:
+    """Those of an env and of what it is wrapped around; an env may hold itself."""
+    found: list[Rewards] = []
+    for _ in range(MOST_LAYERS):
+        held = getattr(env, "__dict__", {})
+        found += [value for value in held.values() if isinstance(value, Rewards)]
+        env = held.get("env")
+    return found
 
 
 class Lanes:
@@ -237,6 +273,10 @@ class Lanes:
         if flat.shape != masks.shape[1:]:
             raise WrongShape(flat.shape, masks.shape[1:], "an action mask", "its action_space has the shape")
         masks[n] = flat
+
+    def set_taken(self, steps: int) -> None:
+        for env in self._envs:
+            set_taken(env, steps)
 
     def render(self, n: int) -> Any:
         return self._envs[n].render()

@@ -13,6 +13,7 @@ from gymnasium.vector.utils import iterate
 from rlclinic.errors import ConfigError
 from rlclinic.training.data import info_columns
 from rlclinic.training.data.info_columns import Tally
+from rlclinic.training.envs import stepping
 from rlclinic.training.envs.reports import Reports, WrongShape
 from rlclinic.training.envs.spaces import Actions, Observations
 from rlclinic.training.envs.stepping import Rows
@@ -159,6 +160,11 @@ class VectorLanes:
         masks = np.asarray(info["action_mask"]).reshape(rows.mask.shape).astype(np.bool_)
         where = slice(None) if told is None else told
         rows.mask[where] = masks[where]
+
+    def set_taken(self, steps: int) -> None:
+        """Of vectors that hold single envs; one that pays by itself keeps its own time."""
+        for env in (self._env, *getattr(self._env.unwrapped, "envs", ())):
+            stepping.set_taken(env, steps)
 
     def render(self, n: int) -> Any:
         frames = self._env.render()

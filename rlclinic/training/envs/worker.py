@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
@@ -58,7 +59,10 @@ class Reply:
 
 
 def main(pipe: Connection, plan: WorkerPlan) -> None:
-    """Obey ("reset", seeds, members to drop), ("step", members to drop) and ("close",) until the pipe closes, as it does with training."""
+    """Obey ("reset", seeds, members to drop), ("set_taken", steps, members to drop), ("step", members to drop) and ("close",).
+
+    Until the pipe closes, as it does with training.
+    """
     # Ctrl-C reaches the whole process group; training decides what is to be done, not each worker.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -72,7 +76,8 @@ def main(pipe: Connection, plan: WorkerPlan) -> None:
             command, *arguments = pipe.recv()
             if command == "close":
                 break
-            pipe.send(crew.reset(*arguments) if command == "reset" else crew.step(*arguments))
+            obey: dict[str, Callable[..., Reply]] = {"reset": crew.reset, "set_taken": crew.set_taken, "step": crew.step}
+            pipe.send(obey[command](*arguments))
     except (EOFError, ConnectionResetError, BrokenPipeError):
         pass  # training is gone, and so is the reason to go on
     crew.close()
@@ -105,6 +110,12 @@ class _Crew:
                 failed.append((part.member, str(reason)))
                 self._drop(part)
         return Reply(failed=tuple(failed))
+
+    def set_taken(self, steps: list[int], dropped: frozenset[int]) -> Reply:
+        self._drop(*(part for part in self._lanes if part.member in dropped))
+        for part, (lanes, _) in self._lanes.items():
+            lanes.set_taken(steps[part.member])
+        return Reply()
 
     def step(self, dropped: frozenset[int]) -> Reply:
         self._drop(*(part for part in self._lanes if part.member in dropped))

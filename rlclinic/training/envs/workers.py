@@ -73,6 +73,9 @@ class Workers:
             np.copyto(rows.mask, self._rows.mask)
         self._clear_out(rows)
 
+    def set_taken(self, steps: list[int]) -> None:
+        self._ask("set_taken", steps, self._out())
+
     def step(self, action: np.ndarray, rows: Rows) -> bool:
         np.copyto(self._action, action)
         ended = self._ask("step", self._out())

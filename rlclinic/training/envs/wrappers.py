@@ -31,6 +31,7 @@ class Augmented:
         self.action, self.max_episode_steps, self.failures = env.action, env.max_episode_steps, env.failures
         self.info = getattr(env, "info", None)
         self.step_info = getattr(env, "step_info", ())
+        self.potentials = getattr(env, "potentials", None)
         *rest, last = env.obs_shape
         self.obs_shape = (*rest, last * frame_stack + time_in_obs)
         self.picture = env.picture and replace(env.picture, channels=last * frame_stack)
@@ -135,6 +136,13 @@ class Reweighted:
             for m in range(env.members)
         ]
         self._more = torch.tensor(more).view(env.members, 1, -1)
+        if env.info is not None:
+            env.info.weigh(weights)
+
+    @property
+    def term_factors(self) -> Tensor:
+        """What each number that a step tells is learned times, [M, 1, K]."""
+        return 1.0 + self._more
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._env, name)

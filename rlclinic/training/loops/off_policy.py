@@ -187,6 +187,7 @@ class Collector:
         self._seed = seed
         self.bonus: dict[str, Tensor] = {}
         """What a bonus for new states says of itself, [M] by column, after the last cycle."""
+        self._paid: list[Tensor] = []
 
     @torch.no_grad()
     def collect(self, learner: Learner, position: Position, memory: Replay, hp: Hyperparameters) -> Learner:
@@ -223,6 +224,7 @@ class Collector:
             paid, state, self.bonus = pay.pay(plan.bonus, learner.bonus, self._lived[-1], self._seed, self.env_steps, None)
             learner = replace(learner, bonus=state)
             stored = stored._replace(reward=stored.reward + paid.of_reward)
+            self._paid.append(paid.of_reward)
         replay.add(memory, stored)
         clock["act"] += perf_counter() - started - (clock["env"] - env_before)
         return learner
@@ -238,6 +240,10 @@ class Collector:
     def transitions(self) -> Transitions:
         """All steps of the iteration."""
         return concatenate(self._lived)
+
+    def paid(self) -> Tensor | None:
+        """What a bonus for new states has added to the rewards of these steps, [M, T, N]; None without one."""
+        return torch.cat(self._paid, 1) if self._paid else None
 
 
 def concatenate(cycles: list[Transitions]) -> Transitions:

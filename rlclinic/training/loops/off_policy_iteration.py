@@ -16,7 +16,7 @@ from rlclinic.training.engines.captured_replay import CapturedReplay
 from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.envs.native.engine import NativeEnv
 from rlclinic.training.loops import off_policy
-from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
+from rlclinic.training.loops.off_policy import Learner, Plan
 from rlclinic.training.recording import histograms
 from rlclinic.training.sentinels import environment, off_policy_sentinels
 from rlclinic.training.sentinels.off_policy_sentinels import Seen
@@ -34,6 +34,7 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
     mask = members.active_mask(cohort.members, cohort.device)
     session.numbers = hp.per_member
     bonus: dict[str, Tensor] = {}
+    paid = None
     if isinstance(cohort.engine, CapturedReplay) and cohort.env_steps > max(plan.config.learning_starts, cohort.refill_until):
         assert isinstance(cohort.env, NativeEnv)
         started = time.perf_counter()
@@ -42,14 +43,15 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
         transitions, readings = taken.transitions, taken.readings
         clock["learn"] += time.perf_counter() - started
     else:
-        learner, transitions, readings, bonus = collect_and_learn(session, memory, hp, None if hp.going is None else mask)
+        learner, collector, readings = collect_and_learn(session, memory, hp, None if hp.going is None else mask)
+        transitions, bonus, paid = collector.transitions(), collector.bonus, collector.paid()
     started = time.perf_counter()
     learner = failures.keep_finite_replay(cohort, before, learner, transitions, readings)
     session.waiting.append(summarize(plan, readings))
     cohort.episodes.add(transitions)  # type: ignore[arg-type]  # of a rollout it reads what both have
     learned = time.perf_counter()
     clock["learn"] += learned - started
-    learner = replace(learner, reward_bound=off_policy_sentinels.largest(plan, learner, transitions))
+    learner = replace(learner, reward_bound=off_policy_sentinels.largest(plan, learner, transitions, paid))
     found = compute_sentinels(session, memory, Seen(before, learner, transitions, readings), costly) | bonus if row_due else {}
     if testimony:
         found |= environment.of_replay(plan, learner, memory, cohort.env)
@@ -72,7 +74,7 @@ def parts(cohort: "Cohort") -> tuple[Plan, Learner, Replay]:
 
 def collect_and_learn(
     session: "Session", memory: Replay, hp: Hyperparameters, active: Tensor | None
-) -> tuple[Learner, Transitions, dict[str, Tensor], dict[str, Tensor]]:
+) -> tuple[Learner, off_policy.Collector, dict[str, Tensor]]:
     """An iteration operation by operation: cycles of acting, remembering and learning."""
     cohort, clock = session.cohort, session.clock
     plan, learner, _ = parts(cohort)
@@ -97,7 +99,7 @@ def collect_and_learn(
     together = stack_readings(readings)
     if together:
         together["renewed"] = torch.full(together["q"].shape[:2], renewed / plan.cycles, device=cohort.device)
-    return learner, collector.transitions(), together, collector.bonus
+    return learner, collector, together
 
 
 def needs_no_autograd(plan: Plan, env: VecEnv, device: torch.device) -> bool:

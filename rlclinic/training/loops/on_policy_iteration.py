@@ -1,29 +1,25 @@
 """One iteration of a cohort that learns on-policy, with everything around the arithmetic: clocks, failures, sentinels, normalizers."""
 
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
 from rlclinic.training import failures, members
 from rlclinic.training.actors.pool import Actors
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.curriculum import staged
-from rlclinic.training.data import info_columns
 from rlclinic.training.data.rollouts import Rollout
 from rlclinic.training.engines import asynchronous
 from rlclinic.training.engines.captured import Captured
 from rlclinic.training.engines.eager import Engine
 from rlclinic.training.loops import on_policy
-from rlclinic.training.loops.on_policy import Learner, Plan
-from rlclinic.training.maths import returns
+from rlclinic.training.loops.on_policy import Iteration, Learner, Plan
 from rlclinic.training.parallel import engine as parallel
 from rlclinic.training.parallel.spread_env import SpreadEnv
 from rlclinic.training.pending_row import CapturedOutcome
 from rlclinic.training.recording import histograms
-from rlclinic.training.sentinels import environment, on_policy_sentinels
+from rlclinic.training.sentinels import environment, on_policy_sentinels, terms
 from rlclinic.training.sentinels.on_policy_sentinels import Seen
 
 if TYPE_CHECKING:
@@ -69,7 +65,8 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
                 # V-trace's targets follow another recursion than the one these are held to, wherever data is older than the weights.
                 sentinels.pop(on_policy_sentinels.PREFIX + name, None)
         if cohort.config.env.term_advantages:
-            sentinels |= share_advantages(rollout, hp, getattr(cohort.env, "step_info", ()))
+            told = getattr(cohort.env, "step_info", ()), getattr(cohort.env, "term_factors", None)
+            sentinels |= terms.share_advantages(plan, iteration.before, rollout, hp, *told)
         if testimony:
             sentinels |= environment.of_rollout(rollout, elapsed, cohort.env)
     clock["sentinels"] += time.perf_counter() - learned
@@ -77,7 +74,7 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
         histograms.record(session, histograms.of_rollout(plan, iteration, after))
 
     if (curriculum := staged.find(cohort.env)) is not None:
-        curriculum.score(iteration.estimates.advantage)
+        curriculum.score(judge_values(iteration, plan))
     cohort.learner = on_policy.update_normalizers(plan, after, rollout, hp, mask, iteration.first_env)
     if row_due and isinstance(cohort.env, SpreadEnv):
         sentinels |= hear_ranks(session, cohort.env, rollout, costly)
@@ -86,6 +83,13 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
         for member, kl in zip(cohort.members, last_tried(readings, "kl").tolist(), strict=True):
             members.adapt(member, kl)
     return sentinels
+
+
+def judge_values(iteration: Iteration, plan: Plan) -> Tensor:
+    """How wrong the task's own values were, [M, T*N]: what a bonus or a limit on costs adds to advantages says nothing of that."""
+    if plan.bonus is None and plan.constraint is None:
+        return iteration.estimates.advantage
+    return iteration.whole.returns - iteration.whole.value
 
 
 def hear_ranks(session: "Session", env: SpreadEnv, rollout: Rollout, costly: bool) -> dict[str, Tensor]:
@@ -99,23 +103,6 @@ def hear_ranks(session: "Session", env: SpreadEnv, rollout: Rollout, costly: boo
 def name_columns(said: dict[str, Tensor]) -> dict[str, Tensor]:
     """Sentinels by column; what depends on the clock or the machine has its own."""
     return {name if name.startswith("time/") else on_policy_sentinels.PREFIX + name: number for name, number in said.items()}
-
-
-def share_advantages(rollout: Rollout, hp: Hyperparameters, names: Sequence[str]) -> dict[str, Tensor]:
-    """How much of what is reinforced comes from each term of the reward, [M] by column: shares of the mean size of its advantage.
-
-    Advantages are linear in the reward: A is the sum over terms of sum_l (gamma lambda)^l r_k, and what the values add, which is no term's.
-    """
-    terms = [k for k, name in enumerate(names) if name.startswith(info_columns.TERM)]
-    if not terms or rollout.said is None:
-        return {}
-    none = torch.zeros_like(rollout.reward)
-    trace = getattr(hp, "gae_lambda", None)
-    settings = (rollout.terminated, rollout.truncated, hp.gamma, torch.ones_like(hp.gamma) if trace is None else trace)
-    sizes = [returns.gae(rollout.said[..., k], none, none, *settings)[0].abs().flatten(1).mean(1) for k in terms]
-    whole = torch.stack(sizes).sum(0)
-    columns = [f"train/terms/{names[k].removeprefix(info_columns.TERM)}/advantage" for k in terms]
-    return {name: torch.where(whole > 0, size / whole.clamp(min=1e-30), torch.nan) for name, size in zip(columns, sizes, strict=True)}
 
 
 def parts(cohort: "Cohort") -> tuple[Plan, Learner]:

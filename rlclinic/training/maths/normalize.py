@@ -100,8 +100,10 @@ def deviation(rows: Tensor) -> Tensor:
     """Standard deviation of [M, K] or [M, K, D] over K.
 
     A single row of numbers is computed beside a copy of itself: torch takes another way for one alone, on which equal numbers deviate
-    by their rounding, and a run would log something else than in a cohort.
+    by their rounding, and a run would log something else than in a cohort. One number does not deviate.
     """
+    if rows.shape[1] == 1:
+        return torch.zeros_like(rows[:, 0])
     return rows.std(1) if len(rows) > 1 or rows[0, 0].numel() > 1 else torch.cat((rows, rows)).std(1)[:1]
 
 

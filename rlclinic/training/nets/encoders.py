@@ -9,6 +9,7 @@ Every tensor has a leading axis M, of members or of twin critics; parameters are
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Protocol, cast
 
@@ -53,6 +54,11 @@ class Implementation(Protocol):
     def build(self, settings: object, obs_size: int, picture: Picture | None, /) -> Encoder:
         """The network for observations of so many numbers, or of images."""
         ...
+
+
+def in_float32(encoder: Encoder) -> Encoder:
+    """The same with all bits, where it is ours and computes with fewer."""
+    return replace(encoder, dtype=torch.float32) if isinstance(encoder, conv.Encoder) else encoder
 
 
 def choose(net: NetConfig, obs_size: int, picture: Picture | None) -> Encoder | None:

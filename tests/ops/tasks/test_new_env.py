@@ -21,8 +21,9 @@ OPTIONS = {
     "reacher": {"difficulty": "0..1"},
     "point_mass": {"obs": "dict:3", "action": "discrete:5", "difficulty": "1..10", "terms": "goal,progress,effort,comfort"},
     "walk2d": {"obs": "discrete:12", "action": "box:2", "terms": "task,time,safety"},
+    "short_line": {"obs": "discrete:5", "action": "discrete:4", "terms": "task", "difficulty": "0..1"},  # chance gets there, too
 }
-NAMES = {"reacher": "Reacher", "point_mass": "PointMass", "walk2d": "Walk2d"}
+NAMES = {"reacher": "Reacher", "point_mass": "PointMass", "walk2d": "Walk2d", "short_line": "ShortLine"}
 
 
 @pytest.fixture(autouse=True)
@@ -144,6 +145,7 @@ def test_nothing_is_overwritten() -> None:
         ({"action": "dict:2"}, "no space"),
         ({"action": "discrete:1"}, "from 2"),
         ({"obs": "discrete:3"}, "nothing to learn"),
+        ({"obs": "discrete:4", "action": "discrete:9"}, "One step would do the task from everywhere"),
         ({"difficulty": "1..0"}, "does not rise"),
         ({"difficulty": "hard"}, "0..1"),
         ({"terms": "task,task"}, "twice"),
@@ -156,6 +158,20 @@ def test_bad_input_says_what_to_type_and_writes_nothing(options: dict[str, str],
     with pytest.raises(UsageError, match=said):
         write("task", **options)
     assert not Path("task").exists()
+
+
+@pytest.mark.parametrize("name", ["Random", "Queue", "Numpy", "Yaml", "Test"])
+def test_a_name_whose_file_would_hide_a_module_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"hides the module {name.lower()}(?s:.*)Try: {name}Task"):
+        write_environment(NewEnvRequest(name=name))
+    assert not Path(name.lower()).exists()
+
+
+@pytest.mark.parametrize("name", ["Class", "While", "Lambda"])
+def test_a_name_whose_file_would_be_a_word_of_python_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"a word of Python(?s:.*)Try: {name}Task"):
+        write_environment(NewEnvRequest(name=name))
+    assert not Path(name.lower()).exists()
 
 
 @pytest.mark.parametrize(("name", "offered"), [("my reacher", "MyReacher"), ("Reacher-v0", "Reacher"), ("3d_arm", "DArm"), ("", "Reacher")])

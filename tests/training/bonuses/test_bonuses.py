@@ -10,6 +10,7 @@ import torch
 
 from rlclinic.config import BonusConfig, Config, corrections, load, set_values
 from rlclinic.errors import ConfigError
+from rlclinic.runs.store import Store
 from rlclinic.training import assembly
 from rlclinic.training.__main__ import train_runs
 from rlclinic.training.bonuses import counts, curiosity, pay, sight
@@ -82,6 +83,52 @@ def test_nothing_is_paid_after_the_first_success_if_the_config_says_so() -> None
     paid, _, _ = pay.pay(bonus, state, rollout, shop.seed, 2, None)
     assert paid.reward is not None
     assert (paid.reward == 0).all()
+
+
+@pytest.mark.parametrize("native", ["auto", "never"])
+def test_a_reward_above_0_ends_the_bonus_where_nobody_reports_success_and_a_report_has_the_last_word(native: str) -> None:
+    """Gymnasium's FrozenLake reports no success, ours does; CartPole pays 1 for every step, and never succeeds."""
+    lake = {"id": "FrozenLake-v1", "kwargs": {"desc": ["SFG"], "is_slippery": False}, "max_episode_steps": 20, "native": native}
+    for env, reports in ((lake, True), ({"id": "CartPole-v1", "max_episode_steps": 4}, False)):
+        shop = workshop([config_with("ppo", "count", env=env, until="first_success", value_head="shared")])
+        bonus, state = shop.plan.bonus, shop.learner.bonus
+        assert bonus is not None
+        assert state is not None
+        for iteration in range(40):
+            rollout = shop.collect()
+            if not reports:
+                rollout = replace(rollout, success=torch.where(rollout.over, 0.0, torch.nan))
+            _, state, _ = pay.pay(bonus, state, rollout, shop.seed, iteration, None)
+        assert bool(state["found"]) is reports
+
+
+@pytest.mark.parametrize("steps", [1, 40, 256])
+def test_what_an_episode_is_paid_does_not_depend_on_how_long_rollouts_are(steps: int) -> None:
+    """Episodes of 100 steps in two environments: a rollout of 40 often holds no end, a cycle of DQN is a single step."""
+    shop = workshop([config_with("ppo", "count", env={"id": "Pendulum-v1", "max_episode_steps": 100}, coef=0.5, value_head="shared")])
+    bonus, state = shop.plan.bonus, shop.learner.bonus
+    assert bonus is not None
+    assert state is not None
+    rollout = shop.collect()
+    shape = (1, steps, 2)
+    paid, ends, told, fresh = 0.0, 0, [], []
+    for iteration in range(2_048 // steps):
+        time = torch.arange(iteration * steps, (iteration + 1) * steps).view(1, -1, 1).expand(shape)
+        obs = torch.rand(*shape, 3, generator=torch.Generator().manual_seed(iteration)) * 2 - 1
+        over = time % 100 == 99
+        given = replace(
+            rollout, obs=obs, next_obs=obs, following=obs, action=torch.zeros(*shape, 1), reward=torch.ones(shape), terminated=over & False,
+            truncated=over, valid=None, success=None,
+        )  # fmt: skip
+        found, state, readings = pay.pay(bonus, state, given, shop.seed, iteration, None)
+        assert found.reward is not None
+        paid, ends = paid + float(found.reward.sum()), ends + int(over.sum())
+        if not readings["train/bonus/return"].isnan():
+            told.append(float(readings["train/bonus/return"]))
+        fresh.append(float(readings["train/bonus/new_states"]))
+        assert 0 < float(readings["train/bonus/share"]) < 0.5
+    assert paid / ends * 0.8 < np.mean(told) < paid / ends * 1.2
+    assert any(0 < each < 1_000 for each in fresh)  # of 250 steps or more, so that there is more to say than all or nothing
 
 
 def slow_counts(cells: np.ndarray, over: np.ndarray | None) -> np.ndarray:
@@ -210,6 +257,19 @@ def test_advantages_of_task_and_bonus_add_up() -> None:
     assert torch.equal(both.returns, plain.returns)
 
 
+@pytest.mark.parametrize("env", [SEA, {"id": "CartPole-v1", "max_episode_steps": 9}])
+def test_the_cells_that_steps_acted_on_are_those_of_their_observations(env: dict[str, Any]) -> None:
+    """Most of them are where the step before led to, and are not numbered again."""
+    shop = workshop([config_with("ppo", "count", seed, env) for seed in (0, 1)])
+    assert shop.plan.bonus is not None
+    bonus, rollout = shop.plan.bonus, shop.collect()
+    number = bonus.cells.number
+    assert bool((rollout.terminated | rollout.truncated)[:, :-1].any())
+    at, last = pay._acted_on(bonus, rollout, number(rollout.next_obs, bonus.cells.buckets))
+    assert torch.equal(at, number(rollout.obs, bonus.cells.buckets))
+    assert torch.equal(last, number(rollout.following[:, -1:], bonus.cells.buckets))
+
+
 def test_rows_that_are_no_transition_are_neither_counted_nor_paid() -> None:
     cell, valid = torch.zeros(1, 3, 2, dtype=torch.int64), torch.tensor([[[True, False], [False, False], [True, True]]])
     visits, after = counts.count(torch.zeros(1, 4), cell, valid)
@@ -235,15 +295,22 @@ def test_values_of_cells_move_towards_the_mean_of_their_targets_and_new_ones_beg
     assert not torch.equal(held[1], after[1])
 
 
-def test_a_run_begun_when_counts_had_a_network_for_their_values_goes_on_with_it(tmp_path: Path) -> None:
-    config = set_values(config_with("ppo", "count", env=SEA), ["run.checkpoint_every_env_steps=64"])
-    rest = {name: each for name, each in corrections.CORRECTIONS.items() if name != "table_of_bonus_values"}
+@pytest.mark.parametrize(
+    ("kind", "correction"),
+    [("count", "table_of_bonus_values"), ("rnd", "bonus_critic_by_half_batches"), ("icm", "bonus_critic_by_half_batches")],
+)
+def test_a_run_begun_when_the_values_of_a_bonus_were_learned_otherwise_goes_on_so(tmp_path: Path, kind: str, correction: str) -> None:
+    config = set_values(
+        config_with("ppo", kind, env=SEA), ["env.n_envs=16", "run.checkpoint_every_env_steps=256", "run.max_env_steps=1024"]
+    )
+    assert config.batch_rows <= config.rollout_size
+    rest = {name: each for name, each in corrections.CORRECTIONS.items() if name != correction}
     with pytest.MonkeyPatch.context() as before:
         before.setattr(corrections, "CORRECTIONS", rest)
         before.setattr(assembly, "CORRECTIONS", rest)
         whole = train(tmp_path / "whole", [config])[0]
         with pytest.raises(Interrupted):
-            train(tmp_path / "cut", [config], callback=interrupt_at(96))
+            train(tmp_path / "cut", [config], callback=interrupt_at(512))
     (cut,) = [path for path in (tmp_path / "cut" / "runs").iterdir() if (path / "config.json").is_file() and not path.is_symlink()]
     run = type(whole)(cut)
     train_runs([run], resume=True)
@@ -260,6 +327,10 @@ REFUSED: list[tuple[list[str], str]] = [
     (["bonus.kind=surprise"], "bonus.kind"),
     (["bonus.kind=count", "bonus.coef=-1"], "bonus.coef"),
     (["bonus.kind=count", "bonus.gamma=1"], "bonus.gamma"),
+    (
+        ["bonus.kind=count", "bonus.until=first_success", "curriculum={parameter: length, values: [1, 2], kind: uniform}"],
+        "the first success is one in an easier version",
+    ),
 ]
 
 
@@ -298,9 +369,55 @@ def test_a_run_on_images_with_a_bonus_trains(algo: str, tmp_path: Path) -> None:
     assert float(table(run)[-1]["train/bonus/share"]) > 0
 
 
+@pytest.mark.parametrize("env", [{}, {"normalize_reward": True}], ids=str)
+def test_q_values_of_what_a_bonus_pays_are_not_called_impossible(env: dict[str, Any], tmp_path: Path) -> None:
+    """No reward is ever met: all that Q-values are worth is the bonus."""
+    sea = {"id": "DeepSea-v0", "kwargs": {"size": 10}, **env}
+    config = make_config("dqn", sea, bonus={"kind": "count", "coef": 2.0}, algo={"learning_rate": 1e-2, "gamma": 0.9})
+    rows_ = table(train(tmp_path, [config])[0])
+    told = [
+        (float(row["train/sentinel/q_bound"]), float(row["train/sentinel/q_abs_max"])) for row in rows_ if row["train/sentinel/q_bound"]
+    ]
+    assert told
+    assert all(peak <= bound for bound, peak in told)
+
+
 def test_normalizers_of_a_bonus_are_not_those_of_the_task() -> None:
     shop = workshop([config_with("ppo", "rnd", env={"normalize_obs": True})])
     after = on_policy.update_normalizers(shop.plan, shop.learner, shop.collect(), shop.numbers(), torch.ones(1, 1, dtype=torch.bool))
     assert after.bonus is shop.learner.bonus
     assert after.obs_stats is not None
     assert not torch.equal(after.obs_stats.mean, normalize.moments(1, 4, torch.device("cpu")).mean)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "anew"),
+    [
+        ({"kind": "count"}, {"kind": "rnd"}, True),
+        ({"kind": "rnd"}, {"kind": "count"}, True),
+        ({"kind": "noveld"}, {"kind": "rnd"}, True),
+        ({"kind": "count"}, {"kind": "count", "cells": 8}, True),
+        ({"kind": "count"}, {"kind": "count", "coef": 0.5}, False),
+        ({"kind": "rnd"}, {"kind": "rnd", "until": "first_success"}, False),
+        ({"kind": "count", "value_head": "shared"}, {"kind": "count"}, False),
+    ],
+)
+def test_a_fork_to_a_bonus_that_tells_states_apart_otherwise_knows_nothing_yet(
+    before: dict[str, Any], after: dict[str, Any], anew: bool, tmp_path: Path
+) -> None:
+    parent = train(tmp_path, [config_with("ppo", **before)])[0]
+    step = parent.checkpoints[-1].step
+    run = (
+        Store(parent.path.parent).create_group([config_with("ppo", **after)], parent=f"{parent.id}@{step}", extra={"start": "fork"}).runs[0]
+    )
+    cohort = assembly.assemble([(run, assembly.load(run, resume=False))])
+    for member in cohort.members:
+        member.writer.close()
+    known, fresh = cohort.learner.bonus, pay.fresh(cohort.plan.bonus, [run.seed], torch.device("cpu"))  # type: ignore[union-attr, arg-type]
+    assert known is not None
+    same = {
+        name: torch.equal(known[name], tensor) or bool(tensor.isnan().all() & known[name].isnan().all()) for name, tensor in fresh.items()
+    }
+    # Nothing of the old one is left, or all that it knew is there.
+    assert all(same.values()) if anew else not same["counts"] and not same["first"]
+    assert ("begins its bonus anew" in run.log) == anew

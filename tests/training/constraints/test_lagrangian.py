@@ -4,56 +4,22 @@ import csv
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 
 import rlclinic
-from rlclinic.config import CostConfig, load
+from rlclinic.config import Config, CostConfig, load
 from rlclinic.errors import ConfigError
 from rlclinic.runs.record import Run
+from rlclinic.runs.store import Store
+from rlclinic.training.__main__ import train_runs
 from rlclinic.training.constraints import lagrangian
 from rlclinic.training.constraints.lagrangian import Weighed
 from rlclinic.training.data import info_columns
 from rlclinic.training.maths import returns
-
-
-class Hall(gym.Env[Any, Any]):
-    """Run (pays 2, costs 1), walk (pays 1, costs nothing) or stand."""
-
-    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
-    action_space = gym.spaces.Discrete(3)
-    cost: Any = "cost"
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.steps = 0
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action: Any) -> Any:
-        self.steps += 1
-        ran, walked = float(action == 0), float(action == 1)
-        spoken: dict[str, dict[str, Any]] = {
-            "cost": {"cost": ran},
-            "costs": {"costs": {"knees": ran, "shoes": 0.0}},
-            "none": {},
-            "nan": {"cost": np.nan},
-        }
-        info = {**spoken[self.cost], "reward_terms": {"run": 2 * ran, "walk": walked}}
-        return np.array([self.steps / 10 - 1], np.float32), 2 * ran + walked, False, self.steps >= 10, info
-
-
-class Parts(Hall):
-    cost = "costs"
-
-
-class Silent(Hall):
-    cost = "none"
-
-
-class Broken(Hall):
-    cost = "nan"
+from tests.training.cohorts import Interrupted, interrupt_at
+from tests.training.tasks import Broken, Hall, Parts, Silent, Toll
 
 
 def settings(steps: int = 2_560, **more: Any) -> dict[str, Any]:
@@ -155,6 +121,17 @@ def test_a_checkpoint_holds_all_that_is_known_of_costs(tmp_path: Path) -> None:
     assert {"constraint.critic", "constraint.critic.mean", "constraint.episode"} <= set(loop)
 
 
+def test_what_an_unfinished_episode_had_cost_is_forgotten_where_a_resume_begins_another(tmp_path: Path) -> None:
+    """Episodes of ten steps that cost 10 each; the run is cut off in the middle of them, and Gymnasium's environments begin anew."""
+    given = settings(640, cost={"limit": 1e6}, algo={"name": "ppo", "n_steps": 16, "batch_size": 32, "n_epochs": 1})
+    config = Config.model_validate({**given, "run": {**given["run"], "checkpoint_every_env_steps": 128}})
+    (run,) = Store(tmp_path).create_group([config]).runs
+    with pytest.raises(Interrupted):
+        train_runs([run], factory=Toll, callback=interrupt_at(512))
+    train_runs([Run(run.path)], factory=Toll, resume=True)
+    assert {float(row["train/cost/return"]) for row in rows(run)} == {10.0}
+
+
 @pytest.mark.parametrize(("env", "said"), [(Silent, 'neither info["cost"]'), (Broken, "cost or term")])
 def test_an_environment_that_does_not_tell_its_cost_ends_with_a_clear_error(env: type, said: str, tmp_path: Path) -> None:
     group = rlclinic.train(settings(640, cost={"limit": 1.0}), env=env, runs_dir=tmp_path)
@@ -207,16 +184,21 @@ def test_a_weight_of_one_changes_nothing_and_another_one_what_is_learned(tmp_pat
     assert float(other[-1]["train/terms/walk/return"]) > float(plain[-1]["train/terms/walk/return"])
 
 
+def test_shares_of_terms_are_those_of_what_is_learned_from(tmp_path: Path) -> None:
+    """Running pays most by far, and counts for nothing: neither its share of what is paid nor that of the advantages may say otherwise."""
+    env = {"term_weights": {"run": 0.0, "walk": -3.0}, "term_advantages": True}
+    last = rows(rlclinic.train(settings(320, env=env), env=Hall, runs_dir=tmp_path).runs[0])[-1]
+    assert float(last["train/terms/run/return"]) > 0, "what the environment told is logged as it was told"
+    for column in ("share", "advantage"):
+        assert (float(last[f"train/terms/run/{column}"]), float(last[f"train/terms/walk/{column}"])) == (0.0, 1.0)
+
+
 def test_arms_of_other_weights_are_one_cohort_and_each_as_if_alone(tmp_path: Path) -> None:
-    from rlclinic.config import Config
     from rlclinic.config.algorithms import shape_key
 
     configs = [Config.model_validate(settings(640, env={"term_weights": {"run": weight}})) for weight in (0.5, 2.0)]
     assert shape_key(configs[0]) == shape_key(configs[1])
     assert shape_key(configs[0]) != shape_key(Config.model_validate(settings(640)))
-    from rlclinic.runs.store import Store
-    from rlclinic.training.__main__ import train_runs
-
     together = [Store(tmp_path / "both").create_group([config]).runs[0] for config in configs]
     train_runs(together, factory=Hall)
     for config, run in zip(configs, together, strict=True):
@@ -242,3 +224,35 @@ def test_a_study_of_weights_is_judged_by_success(tmp_path: Path) -> None:
     assert [arm.name for arm in planned.arms] == [f"env.term_weights.{name} {how}" for name in ("run", "walk") for how in ("/2", "x2")]
     only = study.plan(Store(tmp_path), "it", config, study.Scope(factors=(2.0,), seeds=2, terms=True, only=("walk",)))
     assert len(only.arms) == 2
+
+
+class Far(Hall):
+    """Says how far it went, and nothing of success."""
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, reward, terminated, truncated, {**info, "walked": float(action == 1)}
+
+
+def test_where_nobody_reports_success_a_study_of_weights_asks_for_what_is_wanted_and_is_judged_by_it(tmp_path: Path) -> None:
+    from rlclinic.config import Config
+    from rlclinic.errors import UsageError
+    from rlclinic.ops.treat import sensitivity
+    from rlclinic.ops.treat.requests import SensitivityRequest
+    from rlclinic.runs.store import Store
+    from rlclinic.treatment.sensitivity import study
+
+    group = rlclinic.train(settings(320, env={"log_info": ["walked"]}), env=Far, runs_dir=tmp_path)
+    asked = {"target": group.id, "terms": True, "runs_dir": tmp_path, "seeds": 2, "factors": [2.0]}
+    with pytest.raises(UsageError, match=r"(?s)reported no success.*--truth train/info/walked/last"):
+        sensitivity.plan(SensitivityRequest(**asked))
+    planned = study.plan(
+        Store(tmp_path), "it", Config.model_validate(settings(640)), study.Scope((2.0,), 2, terms=True, truth="train/info/walked/mean")
+    )
+    assert (planned.measure, planned.config["env"]["log_info"]) == ("truth", ["walked"])
+    with pytest.raises(UsageError, match="none are varied"):
+        study.plan(Store(tmp_path), "it", Config.model_validate(settings(640)), study.Scope(truth="train/info/walked/mean"))
+    run = group.runs[0]
+    wanted = np.mean([float(row["train/info/walked/mean"]) for row in rows(run)][-1:])
+    scores = study._scores(planned, group, group.summary, 640, 0.0)
+    assert scores == {run.seed: pytest.approx(float(wanted))}

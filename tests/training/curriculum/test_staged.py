@@ -13,7 +13,10 @@ from rlclinic.errors import ConfigError
 from rlclinic.runs.record import Run
 from rlclinic.training.__main__ import train_runs
 from rlclinic.training.curriculum import staged
+from rlclinic.training.curriculum.assignment import Assignment
 from rlclinic.training.curriculum.staged import Staged
+from rlclinic.training.envs import making
+from tests.config.test_curriculum import BRIEF
 from tests.training import cohorts
 from tests.training.tasks import Resetting
 
@@ -125,6 +128,17 @@ def test_automatic_kinds_go_on_from_a_checkpoint(curriculum: dict[str, Any], tmp
     cohorts.assert_same_run(one, other)
 
 
+def test_levels_are_scored_by_how_wrong_the_tasks_values_are_and_not_by_what_a_bonus_adds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    scores: list[np.ndarray] = []
+    score = Staged.score
+    monkeypatch.setattr(Staged, "score", lambda self, error: (scores.append(error.numpy().copy()), score(self, error))[1])
+    plain = make_config(steps=96, kind="plr", stages=[], levels=12)
+    for name, config in (("plain", plain), ("paid", Config.model_validate(plain.model_dump() | {"bonus": {"kind": "count", "coef": 5.0}}))):
+        cohorts.train(tmp_path / name, [config])
+    first, paid = scores[0], scores[len(scores) // 2]
+    np.testing.assert_allclose(paid, first, atol=1e-6)
+
+
 def test_q_learning_with_a_replay_has_a_curriculum_too(tmp_path: Path):
     (run,) = cohorts.train(tmp_path, [make_config("dqn", steps=480)])
     assert run.status.state == "finished"
@@ -207,6 +221,36 @@ def test_an_environment_without_the_parameter_is_refused_by_name():
     config = cohorts.make_config("ppo", env=MAZE, curriculum={"kind": "uniform", "parameter": "difficult", "values": [0, 1]})
     with pytest.raises(ConfigError, match="did you mean difficulty"):
         staged.make(config, [0], "cpu")
+
+
+class Robot(Walk):
+    """Takes the arguments of the stages of brief 003, and keeps them."""
+
+    def __init__(
+        self, difficulty: float = 0.5, sparse_rewards: bool = False, obstacles: bool = False, multi_objective: bool = False, arm: int = 1
+    ):
+        super().__init__(length=1 + round(2 * difficulty))
+        self.given = {
+            "difficulty": difficulty,
+            "sparse_rewards": sparse_rewards,
+            "obstacles": obstacles,
+            "multi_objective": multi_objective,
+        }
+        self.arm = arm
+
+
+def test_a_stage_has_its_own_arguments_and_not_what_only_the_last_one_names():
+    """The last stage of the brief is sparse; the second says nothing of it, so that it is as the environment is by itself."""
+    robot = {"id": f"{__name__}:Robot", "n_envs": len(BRIEF), "kwargs": {"arm": 2}}
+    config = make_config(env=robot, stages=BRIEF)
+    assert config.env.kwargs == {"arm": 2, "difficulty": 1.0, "sparse_rewards": True}
+    assigned = Assignment(config.env, config.curriculum.tasks, 1, len(BRIEF), None, fixed=True)  # type: ignore[union-attr]
+    made = [making.make_single(version).unwrapped for version in assigned.versions]
+    alone = {"difficulty": 0.5, "sparse_rewards": False, "obstacles": False, "multi_objective": False}
+    assert [each.given for each in made] == [alone | stage["env_config"] for stage in BRIEF]  # type: ignore[attr-defined]
+    assert {each.arm for each in made} == {2}  # what all share
+    env = staged.make(make_config(env=robot, stages=BRIEF), [0], "cpu")
+    env.reset()
 
 
 def test_stages_that_show_other_shapes_are_refused():

@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from rlclinic.config import EnvConfig
 from rlclinic.errors import ConfigError, EnvironmentFailed
 from rlclinic.training import envs
+from rlclinic.training.envs import stepping
 from tests.training.envs import toys
 
 STAY = torch.zeros((1, 2), dtype=torch.int64)
@@ -49,6 +50,35 @@ def test_a_scripted_sequence_gives_what_gymnasiums_vector_env_gives(env_id: str,
             np.testing.assert_array_equal(step.next_obs[member][going], obs[going])
     assert ends > 10
     env.close()
+
+
+@pytest.mark.parametrize(
+    "around", [{}, {"workers": 1}, {"wrappers": [{"id": "gymnasium.wrappers:ClipReward", "kwargs": {"max_reward": 9}}]}]
+)
+def test_a_weight_that_fades_goes_on_fading_after_a_resume_and_evaluations_pay_by_its_end(around: dict[str, Any]) -> None:
+    config = EnvConfig(id="Own", **around)
+    first, second = (envs.make(config, [0], 2, factory=toys.Fading) for _ in range(2))
+    evaluation = envs.make(config, [0], 2, factory=toys.Fading, evaluation=True)
+    try:
+        first.reset()
+        paid = [float(first.step(STAY).reward[0, 0]) for _ in range(4)]
+        assert paid == pytest.approx([1.0, 0.9, 0.8, 0.7])
+        second.load_state(first.state())
+        assert float(second.step(STAY).reward[0, 1]) == pytest.approx(0.6)
+        second.load_state({name: each for name, each in first.state().items() if name != "taken"})  # a checkpoint from before it was kept
+        evaluation.reset()
+        assert float(evaluation.step(STAY).reward[0, 0]) == 0.0
+    finally:
+        for env in (first, second, evaluation):
+            env.close()
+
+
+def test_an_env_that_holds_itself_is_looked_through_once() -> None:
+    env = toys.Fading()
+    env.env = env  # type: ignore[attr-defined]
+    stepping.set_taken(env, 3)
+    assert env.rewards.taken == 3
+    assert stepping.find_potentials(env) is None
 
 
 def test_termination_and_the_time_limit_may_come_in_one_step() -> None:

@@ -7,6 +7,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from rlclinic.rewards import Ramp, Rewards
+
 
 class Walk(gym.Env[Any, Any]):
     """Observation [steps in this episode, a number drawn at reset]; reward is the action; terminates after `length` steps."""
@@ -154,3 +156,20 @@ class MisshapenVector(gym.vector.VectorEnv[Any, Any, Any]):
         if self.taken == 3:
             given[self.fault] = given[self.fault][:1]
         return *given.values(), {}
+
+
+class Fading(Walk):
+    """Pays 1 in every step at first, and nothing after ten steps of it."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.rewards = Rewards(0.99, {"help": Ramp(1.0, 0.0, 10)})
+
+    def reset(self, **given: Any) -> Any:
+        self.rewards.reset(0)
+        return super().reset(**given)
+
+    def step(self, action: Any) -> Any:
+        obs, _, *ends, info = super().step(action)
+        reward, said = self.rewards.step({"help": 1.0}, 0, False)
+        return obs, reward, *ends, {**info, **said}
