@@ -44,6 +44,7 @@ TITLES = {
     "environment_cures": "Do prescriptions cure faults of environments?",
     "environment_cures_fourth": "The same in families that were drawn later, the fault inside of what is put around it",
     "environment_cures_sixth": "The same in families of the sixth look",
+    "environment_cures_seventh": "The same in families of the seventh look",
     "testimony_cost": "What testimony about the environment costs",
     "slow_sb3": "Are prescriptions for healthy, slow SB3 runs harmless?",
     "treatment_optimize": "Searches: optimize beside random search and TPE",
@@ -56,6 +57,9 @@ TITLES = {
     "offline": "What is learned from recorded data, and what going online costs",
     "offline_gpu": "Learning from recorded data on a GPU",
     "offline_stitching": "Who puts halves of episodes together?",
+    "hopper_recorded": "A hopping robot from recorded data, beside d3rlpy, and then in the environment",
+    "offline_asked_returns": "Does a Decision Transformer earn what it is asked for?",
+    "offline_faults": "Planted faults of recorded data and of imitation",
     "off_policy_evaluation": "Are policies ranked without playing them?",
     "tasks": "Exploration and rewards",
     "exploration": "Deep seas, rooms and doors: what a bonus finds, what it costs, and whether explore sees the need",
@@ -171,7 +175,7 @@ def render(results: Path = RESULTS) -> str:
         if path.exists():
             lines += section(name, json.loads(path.read_text()))
         else:
-            lines += [f"## {TITLES[name]}", "", f"Not measured yet: `python -m benchmarks.{name.replace('-', '.')}`.", ""]
+            lines += [f"## {TITLES[name]}", "", "Not measured yet.", ""]
     return "\n".join(lines)
 
 

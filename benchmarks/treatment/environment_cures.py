@@ -161,12 +161,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1200.0, help="for each of the two rounds of training")
     parser.add_argument("--out", type=Path, help="write every group to this file, as JSON lines")
     parser.add_argument("--groups", type=Path, help="such a file: nothing is trained, and the figures are recorded")
+    parser.add_argument("--add", type=Path, nargs="+", help="such files: their groups are added to those that are recorded already")
     asked = parser.parse_args()
-    if asked.groups:
-        rows = [json.loads(line) for line in asked.groups.read_text("utf-8").splitlines()]
-        command = f"python -m benchmarks.treatment.environment_cures --part {asked.part} --most {asked.most}"
-        path = provenance.write(f"environment_cures_{asked.part}", rate(rows, asked.part), provenance.provenance(command), quick=False)
-        path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "groups": rows}, indent=1) + "\n", "utf-8")
+    if asked.groups or asked.add:
+        keep(asked.part, asked.most, [asked.groups] if asked.groups else asked.add, added=not asked.groups)
         return
     native.register()
     started = time.perf_counter()
@@ -191,13 +189,34 @@ def main() -> None:
         first, changes = named[cell.id]
         if changes and arms[cell.id]["rx1"].id not in trained:
             continue
-        rows.append({"id": cell.id, "named": first, "changes": changes, **judge(cell, arms[cell.id], trained)})
+        rows.append(
+            {"id": cell.id, "commit": provenance.commit(), "named": first, "changes": changes, **judge(cell, arms[cell.id], trained)}
+        )
         print(json.dumps(rows[-1]), flush=True)
     if asked.out:
         asked.out.parent.mkdir(parents=True, exist_ok=True)
         asked.out.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     rated = rate(rows, asked.part)
     print(json.dumps(rated, indent=1), f"{time.perf_counter() - started:.0f} s")
+
+
+def keep(part: str, most: int, files: Sequence[Path], *, added: bool) -> None:
+    """Record the figures of groups that were trained: of these alone, or of these and those that are recorded. None counts twice."""
+    name = f"environment_cures_{part}"
+    rows = [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
+    if added:
+        before = json.loads((provenance.RESULTS / f"{name}.json").read_text("utf-8"))
+        # Each group says which code trained and diagnosed it: not all of them were looked at on the same day.
+        known = [{"commit": before["provenance"]["commit"], **row} for row in before["groups"]]
+        again = {row["id"] for row in known} & {row["id"] for row in rows}
+        if again:
+            raise SystemExit(
+                f"{len(again)} of these groups are recorded already, {min(again)} among them: a group counts once, the first time."
+            )
+        rows = [*known, *rows]
+    command = f"python -m benchmarks.treatment.environment_cures --part {part} --most {most}"
+    path = provenance.write(name, rate(rows, part), provenance.provenance(command), quick=False)
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "groups": rows}, indent=1) + "\n", "utf-8")
 
 
 def rate(rows: Sequence[dict[str, Any]], part: str) -> list[dict[str, Any]]:

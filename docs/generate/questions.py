@@ -230,6 +230,7 @@ def steady(text: str) -> str:
     text = re.sub(r"[\d,]+ steps/s: a million steps in [^,]*,", "36,000 steps/s: a million steps in 28 s,", text)
     text = re.sub(r"[\d,]+ steps/s", "36,000 steps/s", text)
     text = re.sub(r"checks in [\d.]+ s", "checks in 1.4 s", text)
+    text = re.sub(r"\b\d+ (s|min) ago", "2 min ago", text)
     # How many random episodes are played depends on the machine.
     text = re.sub(r"all \d+ random", "all 33 random", re.sub(r"\d+ truncated", "33 truncated", text))
     text = re.sub(r"(?m)^(  random .* )\d+$", r"\g<1>33", text)

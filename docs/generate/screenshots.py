@@ -152,6 +152,7 @@ def _served(root: Path) -> tuple[subprocess.Popen[bytes], str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs-dir", type=Path, default=Path("runs"))
+    parser.add_argument("--only", nargs="*", metavar="NAME", help="take these pictures alone")
     args = parser.parse_args()
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
@@ -164,6 +165,8 @@ def main() -> None:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
             for name, (address, prepare) in pages(Store(args.runs_dir)).items():
+                if args.only and name not in args.only:
+                    continue
                 path = take(browser, url, name, address, prepare)
                 print(f"{path.relative_to(FOLDER.parent)}  {path.stat().st_size // 1000} kB")
             browser.close()
