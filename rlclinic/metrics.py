@@ -417,6 +417,8 @@ _IMITATION = [
     policy_state_error | action | The same in states that the policy itself led to: large with a small loss, states are new to it.
     first_round_error | action | How far the policy is from the first round's labels after training: rising, it forgets. | first round
     label_is_executed | share | Share of the policy's own steps whose label is exactly what it did: near 1, labels are not the expert's.
+    label_altered | share | Share of the stored labels that are not what the expert answered.
+    learned_share | share | Share of all labels whose rounds are still learned from: below 1, old ones are dropped. | all rounds so far
     passes | passes | How often each label was learned from in the round, on the average.
     label_noise | action | Deviation of the expert's answers to one question, from repeated ones; blank without any. | all rounds so far
     doubt | action | How far policies side by side are from each other; blank with one. | mean over the steps
@@ -424,6 +426,7 @@ _IMITATION = [
     missed_share | share | The same of states in which the classifier saw no danger and it was asked all the same (safe_dagger).
 """, {
     "label_is_executed": Band(0.0, 0.9, "ross2011dagger", "continuous actions"),
+    "label_altered": Band(0.0, 0.0, "definition"),
     "expert_share": Band(0.0, 1.0, "definition"),
     "asked_share": Band(0.0, 1.0, "definition"),
 }),
@@ -457,6 +460,7 @@ _ADVERSARY = _table("train/adversary/", ROLLOUT, """
     reward_mean | - | Mean of what it pays for a step, in place of the environment's reward.
     reward_std | - | Standard deviation of that over the rollout: near 0, all steps are paid alike.
     absorbing_share | share | Own steps that lie behind terminal ones, as a discount counts them (algo.horizon).
+    absorbing_shown | share | The same of the demonstrations.
 """)  # fmt: skip
 
 _CURRICULUM = _table("train/curriculum/", ROW, """

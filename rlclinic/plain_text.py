@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-__all__ = ["INVISIBLE", "clean"]
+__all__ = ["INVISIBLE", "clean", "figure"]
 
 INVISIBLE: Final = (
     # Line and paragraph separators, what turns the direction of text around, zero widths, and the tags in which a whole sentence can be
@@ -22,3 +22,9 @@ _HARMFUL: Final = re.compile(
 def clean(text: str) -> str:
     """The text without what would move the cursor, turn the reading direction, or hide."""
     return _HARMFUL.sub("", text)
+
+
+def figure(value: float, digits: int = 6) -> str:
+    """A number as people write it, with up to `digits` digits: 0.0003, 1e-5 (not 1e-05), 100000."""
+    mantissa, exponential, exponent = f"{value:.{digits}g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponential else mantissa

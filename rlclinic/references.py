@@ -409,6 +409,14 @@ _ALL: Final = (
         "https://arxiv.org/abs/2003.04960",
     ),
     Reference(
+        "pytorch2025load",
+        "PyTorch contributors",
+        2025,
+        "torch.load",
+        "PyTorch documentation",
+        "https://docs.pytorch.org/docs/stable/generated/torch.load.html",
+    ),
+    Reference(
         "ross2011dagger",
         "S. Ross, G. J. Gordon, J. A. Bagnell",
         2011,

@@ -27,13 +27,26 @@ def test_a_process_and_a_thread_of_nobody_waited_for_nothing() -> None:
     assert core_time.waited() >= 0.0
 
 
+def start(text: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-S", "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_simulator_that_outlives_its_environment_is_not_waited_for(hangs: bool) -> None:
+    simulator = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-S', '-c', 'import time; time.sleep(60)']); "
+    with start(simulator + "sys.stdout.buffer.write(b'{}\\xff'); sys.stdout.flush(); " + "time.sleep(60)" * hangs) as child:
+        began = time.monotonic()
+        out, _, late = examine_env._wait_for(child, 0.6 if hangs else 30.0)
+    # What is no text does no harm either.
+    assert (out, late) == ("{}\ufffd", hangs)
+    assert time.monotonic() - began < 25.0
+
+
 @pytest.mark.parametrize("waited", [0.0, 30.0])
 def test_an_environment_blocks_only_if_it_had_a_core_all_the_time(waited: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core_time, "waited", lambda task=None: waited)
     monkeypatch.setattr(examine_env, "MOST_WAITED", 100.0)
-    with subprocess.Popen(
-        [sys.executable, "-S", "-c", "import time; time.sleep(1.0); print('{}')"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as child:
+    with start("import time; time.sleep(1.0); print('{}')") as child:
         out, _, late = examine_env._wait_for(child, 0.3)
     assert (out.strip(), late) == (("{}", False) if waited else ("", True))
 

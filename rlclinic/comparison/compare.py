@@ -84,8 +84,10 @@ def _pairs(read: Mapping[str, list[Reading]], horizon: float | None, pairwise: b
     labels = list(read)
     wanted = list(combinations(labels, 2)) if pairwise else [(labels[0], other) for other in labels[1:]] if labels else []
     lowest = outcomes.lowest_return(list(read.values()))
-    assessable = sum(min(len(read[one]), len(read[other])) > 1 for one, other in wanted)
-    questions = max(1, assessable * (1 if horizon is None else 2))
+    assessable = [(one, other) for one, other in wanted if min(len(read[one]), len(read[other])) > 1]
+    # Of returns in every pair, and of steps where somebody arrived.
+    timed = [pair for pair in assessable if horizon and any(outcomes.arrived(run, horizon) for label in pair for run in read[label])]
+    questions = max(1, len(assessable) + len(timed))
     return pairs.decide([pairs.compare_pair((one, read[one]), (other, read[other]), lowest, horizon, questions) for one, other in wanted])
 
 

@@ -19,7 +19,11 @@ MISSING: Final = "not recorded"
 ABSENT: Final = object()
 POINTS: Final = 41
 """Of a schedule's picture."""
-_IGNORED: Final = ("seed", "name", "spec.description", "spec.source")
+_IGNORED: Final = (
+    *("seed", "name", "spec.description", "spec.source"),
+    # What is recorded beside the metrics changes nothing that is compared.
+    *("run.film_every_env_steps", "run.histograms_every_env_steps", "run.tensorboard"),
+)
 _ORDER: Final = ("algo", "env", "net", "data", "run", "spec")
 
 

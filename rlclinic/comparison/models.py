@@ -8,7 +8,9 @@ from rlclinic import stats
 
 _MODEL = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True)
 
-Axis = Literal["env steps", "wall seconds", "seeds an arm", "share of the budget", "relative return"]
+Axis = Literal[
+    "env steps", "gradient steps", "gradient and env steps", "wall seconds", "seeds an arm", "share of the budget", "relative return"
+]
 Verdict = Literal["better", "worse", "mixed", "no difference shown", "not assessable"]
 
 

@@ -18,6 +18,7 @@ LEAST_FOR_SPREAD: Final = 8
 MOST_SEEDS: Final = 1_000
 """More are not worth a suggestion."""
 RETURN, STEPS, WALL, SPREAD = "return", "env steps to the threshold", "seconds to the threshold", "spread over seeds"
+NOBODY: Final = "no run of either side reached it: there is nothing to compare"
 _ONE = "n = 1, not assessable: one seed has no spread to judge luck by"
 
 
@@ -99,6 +100,9 @@ def _contrast_times(ours: Sequence[Reading], theirs: Sequence[Reading], end: flo
         horizon = end if name == STEPS else stats.shared_horizon(before, after)
         if horizon <= 0:
             continue
+        if not (before.reached.any() or after.reached.any()):
+            contrasts.append(_contrast(name, None, None, None, NOBODY, 0.0))
+            continue
         difference = stats.restricted_times(after, horizon) - stats.restricted_times(before, horizon)
         ratio, middle = stats.geometric_ratio(after, before, horizon), stats.middle_ratio(after, before, horizon)
         test = stats.compare_times(after, before, horizon)
@@ -109,7 +113,9 @@ def _contrast_times(ours: Sequence[Reading], theirs: Sequence[Reading], end: flo
     return contrasts
 
 
-def _contrast(name: str, difference: float, ratio: float | None, test: stats.TestResult | None, why: str, direction: float) -> Contrast:
+def _contrast(
+    name: str, difference: float | None, ratio: float | None, test: stats.TestResult | None, why: str, direction: float
+) -> Contrast:
     return Contrast(
         outcome=name,
         difference=Interval(value=difference),

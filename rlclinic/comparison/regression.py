@@ -54,7 +54,8 @@ LOSSES: Final = (0.5, 0.3, 0.1, 0.0)
 """Of which the power is printed; 0 is the false-alarm rate."""
 _MACHINE: Final = (
     *("seed", "name", "spec.description", "spec.source", "run.threads", "run.device", "run.tensorboard", "env.workers"),
-    *("run.film_every_env_steps", "run.histograms_every_env_steps", "run.data_parallel", "run.shard_optimizer", "run.allow_slower"),
+    *("run.film_every_env_steps", "run.histograms_every_env_steps", "run.data_parallel", "run.shard_optimizer", "run.shard_weights"),
+    "run.allow_slower",
     # When a run ends is no part of how it learns.
     "run.stop_at_threshold",
 )

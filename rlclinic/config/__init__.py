@@ -22,7 +22,7 @@ from rlclinic.config.algorithms import (
 )
 from rlclinic.config.data import DataConfig
 from rlclinic.config.environment import CurriculumConfig, EnvConfig, Spec, StageConfig, Task, Wrapper
-from rlclinic.config.experiment import Config, describe
+from rlclinic.config.experiment import Config, StepUnit, describe
 from rlclinic.config.files import Available, Loaded, available, load
 from rlclinic.config.imitation import DAggerConfig, EnsembleDAggerConfig, ImitationConfig, SafeDAggerConfig, ThriftyDAggerConfig
 from rlclinic.config.network import EncoderSettings, NetConfig
@@ -97,6 +97,7 @@ __all__ = [
     "Shape",
     "Spec",
     "StageConfig",
+    "StepUnit",
     "TD3BCConfig",
     "TD3Config",
     "Task",

@@ -74,6 +74,23 @@ CORRECTIONS: Final[dict[str, Correction]] = {
         ),
         goes_on=True,
     ),
+    "bonus_critic_by_half_batches": Correction(
+        before="the critic of a bonus learned from twice as many rows in each of its steps",
+        touches=lambda config, skips: (
+            config.bonus is not None
+            and config.bonus.kind in ("rnd", "noveld", "icm")
+            and config.bonus.value_head != "shared"
+            and config.algo.loop == "on_policy"
+        ),
+        goes_on=True,
+    ),
+    "stages_by_their_own_arguments": Correction(
+        before="stages of a curriculum were given the arguments that the last one alone names",
+        touches=lambda config, skips: (
+            config.curriculum is not None
+            and any(config.curriculum.tasks[-1].kwargs.keys() - task.kwargs.keys() for task in config.curriculum.tasks)
+        ),
+    ),
     "ranks_summed_in_order": Correction(
         before="gradients of three ranks and more were summed in the order of the ring that carried them",
         touches=lambda config, skips: config.run.data_parallel > 2,

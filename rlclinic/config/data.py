@@ -1,6 +1,6 @@
 """Recorded data that a run learns from."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -21,6 +21,10 @@ class DataConfig(Strict):
     """Share of the episodes that are not learned from: what is learned is measured on them now and then. Whole episodes, the same ones in
     every run; none of fewer than ten. Usual: 0.05-0.1."""
     # Left out where nobody asked for them: settings from before them stay the same, letter by letter.
+    reward_scale: Annotated[Literal["deviation", "returns"], Kind.SHAPE] = Field("deviation", exclude_if=lambda value: value == "deviation")
+    """What env.normalize_reward divides rewards by. `deviation`: that of the discounted return, as in the environment. `returns`: a
+    thousandth of the range of the episodes' returns, as IQL's authors have it (arXiv:2110.06169); algo.beta=3 then means the same in
+    every task. No reward becomes larger than env.clip_reward by it. Usual: returns for iql."""
     then_online: Annotated[bool, Kind.SHAPE] = Field(False, exclude_if=lambda value: value is False)
     """Go on in the environment after offline_steps: from there on a step is an env step, and batches are drawn from the recorded data and
     from what is collected. `--then-online` sets it."""

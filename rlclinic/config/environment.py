@@ -154,8 +154,9 @@ class EnvConfig(Strict):
     last checkpoint intact. none: status and log say that it hangs after 60 s, and it may go on. Usual: none; far above the slowest step."""
 
     log_info: Annotated[tuple[InfoName, ...], Kind.SHAPE] = Field((), exclude_if=lambda names: not names)
-    """Numbers of the environment's `info` to log, e.g. `[progress, energy]`: for each the mean over an episode and its last value, as
-    `train/info/NAME/mean` and `train/info/NAME/last`, over the last 100 episodes. Not for natively stepped environments."""
+    """Numbers of the environment's `info` to log, e.g. `[progress, costs.crash]` (`info["costs"]["crash"]`): for each the mean over an
+    episode and its last value, as `train/info/NAME/mean` and `train/info/NAME/last`, over the last 100 episodes. Not for natively stepped
+    environments."""
     log_terms: Annotated[tuple[InfoName, ...] | None, Kind.SHAPE] = Field(None, exclude_if=lambda names: names is None)
     """Terms of `info["reward_terms"]` to log, as `train/terms/NAME/return` (sum over an episode) and `train/terms/NAME/share` (of the
     sizes of all). none: those that an environment of your own reports in its first
@@ -241,7 +242,8 @@ class StageConfig(Strict):
     name: str = Field(min_length=1, max_length=60)
     """What the stage is called."""
     env: dict[str, Any] = Field(validation_alias=AliasChoices("env", "env_config"))
-    """Arguments of the environment in this stage, over those of env.kwargs. The last stage is the task itself."""
+    """Arguments of the environment in this stage, over those of env.kwargs. The last stage is the task itself: what it alone names has
+    the environment's own default in the others."""
     success_threshold: Annotated[Real, Field(gt=0, lt=1)] = 0.8
     """The success rate that the stage is left at: when it is certainly reached (`confidence`), not seen once. Usual: 0.6-0.9."""
     min_episodes: Annotated[Count, Field(ge=1)] = 100

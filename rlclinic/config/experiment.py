@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from math import ceil, gcd
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, WrapSerializer, WrapValidator, model_validator
 
@@ -29,9 +29,10 @@ from rlclinic.config.run import RunConfig
 from rlclinic.config.schedule import Schedule, to_env_steps
 from rlclinic.config.schema import Count, Refusal, Strict
 
-__all__ = ["Config", "describe"]
+__all__ = ["Config", "StepUnit", "describe"]
 
 # The learning rate is the one number whose effect the KL divergence measures.
+StepUnit = Literal["env steps", "gradient steps", "gradient and env steps"]
 Problem = tuple[str, ...]
 """What is wrong, what it would cause and what to do, as parts of an error."""
 MOST_TRIED: Final = 1_000_000
@@ -90,6 +91,13 @@ class Config(Strict):
         return ceil(wanted / self.rollout_size) * self.rollout_size
 
     @property
+    def step_unit(self) -> StepUnit:
+        """What run.max_env_steps and every curve of it count, in words."""
+        if not self.offline or self.online_from == 0:
+            return "env steps"
+        return "gradient steps" if self.online_from is None else "gradient and env steps"
+
+    @property
     def rollout_size(self) -> int:
         """Env steps of an iteration: n_envs x n_steps; with a replay, as many cycles (n_envs x train_freq) as fit into 100.
 
@@ -141,6 +149,11 @@ class Config(Strict):
         return max(1, round(size * self.rollout_size)) if size <= 1 else int(size)
 
     @property
+    def cores(self) -> int:
+        """CPU cores that a training process keeps busy, with the ranks or the workers of environments that it starts."""
+        return max(self.run.cores, self.env.workers)
+
+    @property
     def iterations(self) -> int:
         """Rollouts in the budget; the last one is finished, so a run may take a few env steps more than its budget."""
         return ceil(self.run.max_env_steps / self.rollout_size)
@@ -185,21 +198,19 @@ class Config(Strict):
 
 def _actor_problems(config: Config) -> Iterator[Problem]:
     actors = getattr(config.algo, "n_actors", 0)
-    for section, what in (("bonus", "counts what is new"), ("curriculum", "chooses the next task"), ("cost", "weighs costs")):
-        if actors and getattr(config, section) is not None:
-            yield (
-                f"{section} with algo.n_actors={actors}.\n"
-                f"  Who {what} would have to sit with the environments, which are with the actors.\n  Try: ",
-                Change("algo.n_actors", 0),
-                ", or ",
-                Change("algo.name", "ppo"),
-            )
-    for setting in ("term_advantages", "term_weights"):
-        if actors and getattr(config.env, setting):
-            yield (
-                f"env.{setting} with algo.n_actors={actors}.\n  Actors send what is learned from, and no terms.\n  Try: ",
-                Change(f"env.{setting}", None if setting == "term_weights" else False),
-            )
+    if actors and config.curriculum is not None:
+        yield (
+            f"curriculum with algo.n_actors={actors}.\n"
+            "  Who chooses the next task would have to sit with the environments, which are with the actors.\n  Try: ",
+            Change("algo.n_actors", 0),
+            ", or ",
+            Change("algo.name", "ppo"),
+        )
+    if actors and config.env.term_weights:
+        yield (
+            f"env.term_weights with algo.n_actors={actors}.\n  Actors send rewards as their environments pay them.\n  Try: ",
+            Change("env.term_weights", None),
+        )
 
 
 def _parallel_problems(config: Config) -> Iterator[Problem]:
@@ -243,11 +254,13 @@ def _parallel_problems(config: Config) -> Iterator[Problem]:
             "  A compiled step takes gradient and optimizer in one; ranks average in between.\n  Try: ",
             Change("run.engine", "eager"),
         )
-    if config.run.shard_optimizer and config.algo.optimizer == "lamb":
+    for shared in ("shard_optimizer", "shard_weights") if config.algo.optimizer == "lamb" else ():
+        if not getattr(config.run, shared):
+            continue
         yield (
-            "run.shard_optimizer with algo.optimizer=lamb.\n"
+            f"run.{shared} with algo.optimizer=lamb.\n"
             "  LAMB scales every layer by its own norm, and a share of the weights cuts layers in two.\n  Try: ",
-            Change("run.shard_optimizer", False),
+            Change(f"run.{shared}", False),
             ", or ",
             Change("algo.optimizer", "adamw"),
         )
@@ -388,6 +401,12 @@ def _window_problems(key: str, schedule: Schedule, budget: int) -> Iterator[Prob
 
 
 def _combination_problems(config: Config) -> Iterator[Problem]:
+    if config.env.term_advantages and (config.algo.loop != "on_policy" or config.algo.name in ADVERSARIAL):
+        lacks = "is paid for what passes for the recorded steps" if config.algo.name in ADVERSARIAL else "estimates no advantages"
+        yield (
+            f"env.term_advantages, but {config.algo.name} {lacks}.\n  No term of the reward would have any.\n  Try: ",
+            Change("env.term_advantages", False),
+        )
     if config.net.shared and getattr(config.algo, "value_lr", None) is not None:
         yield (
             "algo.value_lr is set, but net.shared=true.\n"
@@ -516,6 +535,12 @@ def _bonus_problems(config: Config) -> Iterator[Problem]:
             f"bonus.value_head=own, but {algo.name} has no critic beside its Q-values.\n"
             "  There is no advantage that a second one could be added to.\n  Try: ",
             Change("bonus.value_head", "shared"),
+        )
+    if bonus.until == "first_success" and config.curriculum is not None and config.curriculum.levels is None:
+        yield (
+            "bonus.until=first_success with a curriculum: the first success is one in an easier version of the task.\n"
+            "  Nothing would be paid any more when the task itself is met.\n  Try: ",
+            Change("bonus.until", None),
         )
     if config.run.engine in ("compiled", "captured"):
         yield (

@@ -32,7 +32,7 @@ from rlclinic.errors import ConfigError, NotFound, nearest
 __all__ = ["Available", "Loaded", "available", "check_environment", "load", "use_folder", "user_folder"]
 
 _SHIPPED: Final = Path(__file__).parent / "environments"
-_DEFAULTS: Final = Path(__file__).parent / "defaults.yaml"
+DEFAULTS: Final = Path(__file__).parent / "defaults.yaml"
 _USER: Final = Path("config/environments")
 _folder: ContextVar[Path] = ContextVar("folder", default=_USER)
 _FILE: Final = re.compile(r"(?P<path>.+\.ya?ml)(:(?P<variant>[^:/\\]+))?")
@@ -199,7 +199,7 @@ def _find_matching(env: str, user: Path) -> list[Path]:
 
 
 def _read(path: Path) -> _Source:
-    label = path.name if path.parent in (_SHIPPED, _DEFAULTS.parent) else str(path)
+    label = path.name if path.parent in (_SHIPPED, DEFAULTS.parent) else str(path)
     root = yaml_lines.read(path, label)
     spec = root.pop("spec", {})
     base = root.pop("_base", {})
@@ -317,9 +317,9 @@ def _load_general(env: str, algo: str, user: Path) -> tuple[Tree, str, list[str]
 
 def _load_defaults(algo: str) -> tuple[Tree, str]:
     """General settings of an algorithm, and where they stand; for one of another package, in its class."""
-    source = _read(_DEFAULTS)
+    source = _read(DEFAULTS)
     if algo in source.variants:
-        return _resolve(source.variant(algo), algo), _DEFAULTS.name
+        return _resolve(source.variant(algo), algo), DEFAULTS.name
     like = source.variant({"on_policy": "ppo", "offline": "bc"}.get(ALGORITHMS[algo].loop, "sac"))
     return _resolve({**like, "algo": {"name": Located(algo, "variant")}}, algo), "its package"
 
@@ -371,7 +371,7 @@ def _choose(variants: Mapping[str, object], variant: str | None, where: str) -> 
 
 def _make_variant_error(variant: str, variants: Iterable[str], where: str) -> NotFound:
     known = list(variants)
-    hint = ", or ".join(f"{where}:{name}" for name in nearest(variant, known) or known)
+    hint = ", or ".join(f"{where}:{name}" for name in nearest(variant, known) or known[:3])
     return NotFound(
         f"{where} has no variant {variant} (it has: {', '.join(known)}).\n  There are no settings to train with.\n  Try: {hint}"
     )

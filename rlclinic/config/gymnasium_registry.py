@@ -1,5 +1,6 @@
 """What Gymnasium knows about an environment that has no file here. Imports gymnasium only when asked."""
 
+import ast
 import importlib.util
 import sys
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from typing import Final
 from rlclinic.actions import Action
 from rlclinic.errors import NotFound, nearest
 
-__all__ = ["OWN_ENVIRONMENTS", "Registered", "look_up"]
+__all__ = ["OWN_ENVIRONMENTS", "Registered", "list_environments_in", "look_up"]
 
 OWN_ENVIRONMENTS: Final[dict[str, int | None]] = {
     "DeepSea-v0": None,
@@ -77,9 +78,25 @@ def look_up(env_id: str, shipped: Iterable[str] = ()) -> Registered:
 
 def _look_up_file(env_id: str, home: str) -> Registered:
     if not home:
-        raise NotFound(
-            f"{env_id} is a file, and may hold several environments.\n  Which one is meant cannot be guessed.\n  Try: {env_id}:MyEnv"
-        )
+        offered = ", or ".join(f"{env_id}:{name}" for name in list_environments_in(Path(env_id)) or ["MyEnv"])
+        raise NotFound(f"{env_id} is a file, and may hold several environments.\n  Which one is meant is not said.\n  Try: {offered}")
     if not Path(home).is_file():
         raise NotFound(f"no file {home} for the environment {env_id}.\n  There would be nothing to train on.\n  Try: path/to/file.py:MyEnv")
     return Registered()
+
+
+def list_environments_in(path: Path) -> list[str]:
+    """Classes in a file that look like environments, by their bases or methods. The file is read, never run."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return []
+    return [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+        and (
+            any(ast.unparse(base).endswith("Env") for base in node.bases)
+            or {"reset", "step"} <= {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+        )
+    ]

@@ -32,7 +32,9 @@ PenaltyWeight = Annotated[
         ge=0,
         description=(
             "How much of the gap between untried and recorded actions is charged. 0 is plain SAC or DQN; too much, and all values sink far "
-            "below what the data earned. With cql_lagrange it is where the multiplier begins. Usual: 1 for choices, 5-10 for vectors."
+            "below what the data earned. With cql_lagrange it is where the multiplier begins. Beside it stands half of the squared error, "
+            "as in the paper; in code that has all of it (the authors', d3rlpy's) twice the number means the same. Usual: 1 for choices, "
+            "2.5-5 for vectors."
         ),
     ),
 ]

@@ -42,7 +42,7 @@ class RunConfig(Strict):
     kept by every resume, because engines differ in the last bits."""
     precision: Literal["float32", "tf32"] = "float32"
     """Of convolutions and of the gradient's matrix products on a GPU. `tf32`: numbers of 10 bits, about 1e-3 off, in half the time (what
-    JAX does unless told otherwise); of products, for the captured and compiled engines."""
+    JAX does unless told otherwise); of products, for the captured and compiled engines and with data_parallel."""
     threads: Count = Field(1, ge=1)
     """CPU threads of a training process. More pays only for wide networks and convolutions, which `train` gives the idle cores unless
     told otherwise; small ones lose more to waiting than they gain, and other seeds can use the other cores. Usual: 1."""
@@ -54,6 +54,10 @@ class RunConfig(Strict):
     shard_optimizer: bool = False
     """With data_parallel, each rank keeps the optimizer's state of its share of the weights alone, and steps that share: 8 bytes a weight
     less on N - 1 of N ranks, for two more messages a gradient step. Pays from some ten million weights on."""
+    shard_weights: bool = False
+    """With data_parallel, each rank keeps its share of the weights, of their gradient and of the optimizer's state alone; a layer at a
+    time is put together while it learns, and all of them while it plays. Only rank 0 keeps a whole copy. For networks whose gradient and
+    moments do not fit beside them: three messages a layer and gradient step."""
     allow_slower: bool = False
     """Train with data_parallel even where it was measured to be slower than one process."""
     film_every_env_steps: Annotated[Count, Field(ge=1)] | None = None
@@ -75,9 +79,9 @@ class RunConfig(Strict):
                 "The threshold would never be looked at, and the run would use its whole budget.",
                 Change("run.eval_every_env_steps", max(1, self.max_env_steps // 20)).also("run.eval_episodes", self.eval_episodes or 20),
             )
-        if self.shard_optimizer and self.data_parallel == 1:
+        if (self.shard_optimizer or self.shard_weights) and self.data_parallel == 1:
             raise refusal(
-                "run.shard_optimizer=true, but run.data_parallel=1.",
+                f"run.{'shard_weights' if self.shard_weights else 'shard_optimizer'}=true, but run.data_parallel=1.",
                 "There is nobody to share the optimizer's state with.",
                 Change("run.data_parallel", 2),
             )

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -64,6 +64,8 @@ def _explain_detail(detail: ErrorDetails, model: type[BaseModel], origins: Mappi
     target = ".".join(path[:2]) if path[-1].isdigit() else key
     about = f"  {field.description}\n" if field is not None and field.description else ""
     what = f"{key}={_format(detail['input'])}{place}: {_explain_reason(detail)}.\n{about}  Try: "
+    if len(path) > 3 and path[2].isdigit():
+        return (f"{what}{path[3]}: {_suggest(detail, field)}, in entry {int(path[2]) + 1} of {'.'.join(path[:2])}",)
     return (what, Change(target, _suggest(detail, field)))
 
 
@@ -113,6 +115,9 @@ def _find_field(path: list[str], algo: str) -> FieldInfo | None:
     if len(path) > 2 and path[0] == "algo":
         by_key = {field.alias or name: field for name, field in Schedule.model_fields.items()}
         return by_key.get(path[2])
+    if len(path) > 3 and path[2].isdigit() and (within := list_fields(algo).get(path[0], {}).get(path[1])) is not None:
+        entry = next((each for each in get_args(within.annotation) if isinstance(each, type) and issubclass(each, BaseModel)), None)
+        return None if entry is None else entry.model_fields.get(path[3])
     if len(path) >= 2:
         return list_fields(algo).get(path[0], {}).get(path[1])
     return Config.model_fields.get(path[0]) if path else None

@@ -39,7 +39,9 @@ def read(path: Path, label: str | None = None) -> Tree:
     """The mapping in a YAML file. Origins read `<label>:<line>`; the label is the file's name unless given."""
     try:
         text = plain_files.read_text(path, yaml_text.MOST_BYTES)
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is no text in UTF-8, so no YAML.\n  Nothing was started.\n  Try: another file") from None
+    except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error}.\n  Nothing was started.\n  Try: check the path and its permissions") from None
     return parse(text, label or path.name)
 

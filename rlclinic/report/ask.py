@@ -43,7 +43,8 @@ def describe(answer: AskAnswer, *, for_agent: bool = False) -> list[Block]:
     """The answer as a document; the numbers first."""
     nearby = Rows([(str(each.command), each.title) for each in answer.nearby], 34)
     if not answer.known:
-        return [Text("I do not know: nothing here answers that."), Gap(), Text("What is near:"), nearby]
+        said = "I do not know: nothing here answers that. Other words may help; questions are understood in English."
+        return [Text(said), Gap(), Text("What can be asked, for example:"), nearby]
     commands = list(answer.calls) if for_agent and answer.calls else list(answer.commands)
     steps = Rows([(f"{place}.", step) for place, step in enumerate(answer.steps, 1)], 3, 2)
     facts = Rows([("·", fact) for fact in answer.facts], 3)

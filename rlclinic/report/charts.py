@@ -1,7 +1,7 @@
 """Learning curves as pictures: SVG for reports (no dependency), PNG through matplotlib."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -73,6 +73,25 @@ class TornadoDrawing(NamedTuple):
     bars: Sequence[Bar]
 
 
+class TimelineBar(NamedTuple):
+    """One process of a timeline."""
+
+    label: str
+    began: float
+    """Seconds after the first one."""
+    seconds: float
+    phases: Mapping[str, float]
+    """Shares of its time, in the order in which they are drawn; together 1 at most."""
+    text: str = ""
+
+
+class TimelineDrawing(NamedTuple):
+    """Processes over time for whoever draws them in characters."""
+
+    bars: Sequence[TimelineBar]
+    seconds: float
+
+
 def ticks(low: float, high: float, most: int = 7) -> list[float]:
     """Round numbers inside [low, high]: steps of 1, 2, 2.5 or 5 times a power of ten."""
     raw = (high - low) / max(most - 1, 1)
@@ -112,7 +131,7 @@ def svg(curve: "Curve", marked: "Interval | None" = None) -> str:
     y = Scale(*value_range(curve), HEIGHT - BOTTOM, TOP)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="{escape(curve.label, quote=True)} against env steps" font-family="system-ui, sans-serif" font-size="12">'
+        f'aria-label="{escape(curve.label, quote=True)} against {curve.step_unit}" font-family="system-ui, sans-serif" font-size="12">'
     ]
     if marked is not None:
         parts.append(_marked(marked.start, marked.end, marked.text, x, (TOP, HEIGHT - BOTTOM)))
@@ -202,7 +221,7 @@ def _axes(curve: "Curve", x: Scale, y: Scale) -> list[str]:
     for value in ticks(x.low, x.high):
         at = f"{x(value):.1f}"
         parts.append(f'<text x="{at}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle" fill="#777">{short(value)}</text>')
-    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle" fill="#777">env steps</text>')
+    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle" fill="#777">{curve.step_unit}</text>')
     turned = f'x="14" y="{HEIGHT / 2}" transform="rotate(-90 14 {HEIGHT / 2})"'
     parts.append(f'<text {turned} text-anchor="middle" fill="#777">{escape(curve.label)}</text>')
     if curve.threshold is not None and _drawable(curve.threshold):
@@ -276,7 +295,7 @@ def png(curve: "Curve", path: Path, title: str, marked: "Interval | None" = None
     if curve.threshold is not None:
         label = f"threshold {number(curve.threshold, 4)}"
         axes.axhline(curve.threshold, color=THRESHOLD, linestyle="--", linewidth=1.3, zorder=2, label=label)
-    axes.set(xlim=step_range(curve), ylim=value_range(curve), xlabel="env steps", ylabel=curve.label, title=title)
+    axes.set(xlim=step_range(curve), ylim=value_range(curve), xlabel=curve.step_unit, ylabel=curve.label, title=title)
     axes.xaxis.set_major_formatter(lambda value, _position: short(value))
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
@@ -301,7 +320,13 @@ def _floats(values: Sequence[float | None]) -> list[float]:
 COLOURS = ("#2563eb", "#d97706", "#16a34a", "#9333ea", "#dc2626", "#0891b2", "#64748b", "#a16207")
 
 
-_UNITS: dict[str, Callable[[float], str]] = {"env steps": short, "wall seconds": duration, "seeds an arm": lambda seeds: f"{seeds:.0f}"}
+_UNITS: dict[str, Callable[[float], str]] = {
+    "env steps": short,
+    "gradient steps": short,
+    "gradient and env steps": short,
+    "wall seconds": duration,
+    "seeds an arm": lambda seeds: f"{seeds:.0f}",
+}
 
 
 def colour(place: int) -> str:
@@ -396,3 +421,63 @@ def _drawn(band: Band, x: Scale, y: Scale, ink: str) -> list[str]:
     line = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in points)
     stroke = f'stroke="{ink}" stroke-width="2.2" stroke-linejoin="round"'
     return [*parts, f'<polyline points="{line}" fill="none" {stroke}><title>{name}</title></polyline>']
+
+
+# ── processes over time ──
+
+BAR_LEFT, BAR_HEIGHT, BAR_TOP = 150, 20, 34
+PHASE_COLOURS: Mapping[str, str] = {
+    "env": "#2563eb",
+    "act": "#0891b2",
+    "learn": "#16a34a",
+    "exchange": "#d97706",
+    "sentinels": "#9333ea",
+    "eval": "#dc2626",
+    "write": "#a16207",
+    "other": "#9ca3af",
+}
+
+
+def timeline_svg(bars: Sequence[TimelineBar], seconds: float, title: str) -> str:
+    """One <svg>: a line for each process, from when it began to when it ended, coloured by the shares of its time; empty without bars."""
+    if not bars:
+        return ""
+    height = BAR_TOP + BAR_HEIGHT * len(bars) + 30
+    x = Scale(0.0, max(seconds, *(bar.began + bar.seconds for bar in bars), 1e-9), BAR_LEFT, WIDTH - 140)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title, quote=True)}" '
+        'font-family="system-ui, sans-serif" font-size="12">',
+        f"<title>{escape(title)}</title>",
+    ]
+    parts += _timeline_legend([name for name in PHASE_COLOURS if any(bar.phases.get(name) for bar in bars)])
+    foot = BAR_TOP + BAR_HEIGHT * len(bars)
+    for value in ticks(0.0, x.high):
+        at = f"{x(value):.1f}"
+        parts.append(f'<line x1="{at}" x2="{at}" y1="{BAR_TOP - 4}" y2="{foot}" stroke="#888" stroke-opacity="0.25"/>')
+        parts.append(f'<text x="{at}" y="{foot + 18}" text-anchor="middle" fill="#777">{duration(value)}</text>')
+    for place, bar in enumerate(bars):
+        parts += _timeline_bar(bar, BAR_TOP + BAR_HEIGHT * place, x)
+    return "\n".join([*parts, "</svg>"])
+
+
+def _timeline_legend(names: Sequence[str]) -> list[str]:
+    parts, left = [], BAR_LEFT
+    for name in names:
+        parts.append(f'<rect x="{left}" y="6" width="10" height="10" fill="{PHASE_COLOURS[name]}"/>')
+        parts.append(f'<text x="{left + 14}" y="15" fill="#777">{name}</text>')
+        left += 28 + 7 * len(name)
+    return parts
+
+
+def _timeline_bar(bar: TimelineBar, top: float, x: Scale) -> list[str]:
+    label = bar.label if len(bar.label) <= 22 else f"{bar.label[:21]}…"
+    parts = [f'<text x="{BAR_LEFT - 8}" y="{top + 13}" text-anchor="end" fill="#777">{escape(label)}</text>']
+    at = bar.began
+    for name, share in bar.phases.items():
+        end = at + share * bar.seconds
+        shape = f'x="{x(at):.1f}" y="{top + 2}" width="{max(x(end) - x(at), 0.0):.1f}" height="{BAR_HEIGHT - 6}"'
+        told = escape(f"{bar.label}: {name} {100 * share:.0f} %, {duration(share * bar.seconds)}")
+        parts.append(f'<rect {shape} fill="{PHASE_COLOURS[name]}"><title>{told}</title></rect>')
+        at = end
+    note = " ".join(part for part in (duration(bar.seconds), bar.text) if part)
+    return [*parts, f'<text x="{x(bar.began + bar.seconds) + 5:.1f}" y="{top + 13}" fill="#777">{escape(note)}</text>']

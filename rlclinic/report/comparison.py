@@ -52,6 +52,8 @@ def _sentence(pair: Pair) -> str:
     if steps is not None and steps.ratio is not None:
         middle = "" if steps.middle is None or steps.middle.low is None else f", IQM {times(steps.middle)}"
         parts.append(f"{times(steps.ratio)} the steps{_show_p(steps)}{middle}")
+    elif steps is not None:
+        parts.append("no run of either side reached the threshold")
     return " · ".join([*parts, pair.reason])
 
 
@@ -96,15 +98,17 @@ def _derived(compared: Compared) -> Table:
 def _outcomes(compared: Compared) -> Table:
     common = short(compared.common_env_steps)
     bar = number(compared.threshold, 4)
+    # A return above it alone is not enough where the environment reports success.
+    goal = f"{bar}, and success with it" if any(side.success is not None for side in compared.outcomes) else bar
     wanted: list[tuple[str, Callable[[SideOutcome], str]]] = [
         (f"{compared.measure} return at {common}, IQM", lambda side: _middle(side, side.common)),
         ("return at the end, IQM", lambda side: _middle(side, side.last)),
         ("mean return on the way, IQM", lambda side: _middle(side, side.area)),
         ("best", lambda side: number(side.best)),
-        (f"reached {bar}", _reached),
-        (f"env steps to {bar}, mean", lambda side: _range(side.steps, short)),
+        (f"reached {goal}", _reached),
+        (f"env steps to {bar}, mean", lambda side: _censored(side, side.steps, short)),
         (f"env steps to {bar}, median", _median),
-        (f"wall time to {bar}, mean", lambda side: _range(side.wall, duration)),
+        (f"wall time to {bar}, mean", lambda side: _censored(side, side.wall, duration)),
         ("success rate", lambda side: _range(side.success, percent)),
         ("spread over seeds (standard deviation)", lambda side: _estimate(side.spread)),
         ("lowest and highest seed", lambda side: f"{number(side.lowest)} – {number(side.highest)}"),
@@ -125,6 +129,13 @@ def _reached(side: SideOutcome) -> str:
         return BLANK
     lost = side.reached - min(side.kept or 0, side.reached)
     return f"{side.reached} of {side.runs}" + (f", {lost} lost it again" if lost else "")
+
+
+def _censored(side: SideOutcome, value: Interval | None, say: Say) -> str:
+    """A mean until the threshold; where runs never got there only what it is at least, and nothing but the horizon where none did."""
+    if value is None or value.value is None or side.reached is None or side.reached == side.runs:
+        return _range(value, say)
+    return f"> {say(value.value)}" if side.reached == 0 else f"≥ {_range(value, say)}"
 
 
 def _median(side: SideOutcome) -> str:

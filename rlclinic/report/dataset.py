@@ -121,4 +121,9 @@ def describe_policy(result: PolicyEvaluation) -> list[Block]:
             span = f"95 % interval {number(each.low or 0.0)} to {number(each.high or 0.0)}"
             rows.append((METHODS[each.method], f"{number(each.value)}, {span}; {number(each.effective_episodes or 0.0)} episodes"))
     rows.append(("untried", f"{percent(result.untried)} of its actions were hardly ever tried"))
+    for place, ranked in enumerate(result.ranking, 1):
+        said = f"refused: {ranked.refused}"
+        if ranked.value is not None:
+            said = f"{number(ranked.value)}, {number(ranked.low or 0.0)} to {number(ranked.high or 0.0)}"
+        rows.append(("by fitted Q" if place == 1 else "", f"{place}. {ranked.policy}  {said}"))
     return [verdict, Rows(rows, 14)]

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from rlclinic.actions import Action, Change
 from rlclinic.diagnosis.causes import HEALTHY, NO_REFERENCE, UNKNOWN, kind_of
-from rlclinic.diagnosis.findings import Cause, Diagnosis, Facts
+from rlclinic.diagnosis.findings import Cause, Diagnosis, Facts, Witness
 from rlclinic.diagnosis.logging_snippets import recipe
 from rlclinic.report import charts, evidence
 from rlclinic.report.document import (
@@ -43,6 +43,7 @@ from rlclinic.report.format import (
     step_unit,
 )
 from rlclinic.report.models import Comparable, DiagnosisReport, KeyMetric, Recommendation, SeedCurve, Suspect, TopFinding
+from rlclinic.treatment.prescription.prescription import worded
 
 Detail = Literal["brief", "short", "whole"]
 """How much is said: `brief` to a language model, `short` on a terminal, `whole` in a report."""
@@ -53,7 +54,10 @@ LEAST: Final = 0.02
 LIKELY: Final = 0.15
 """Causes below this probability are named without their story, except in a report."""
 _TOPICS: Final = {"learning": "Learning", "stability": "Stability", "value": "Value function", "gradients": "Gradients"}
-_PURPOSES: Final = {"status": "look", "trial": "prove it", "train": "use it", "rules": "why", "optimize": "search", "lint": "look"}
+_PURPOSES: Final = {"status": "look", "trial": "prove it", "train": "use it", "rules": "why", "optimize": "search", "lint": "look"} | {
+    "evaluate": "watch",
+    "diagnose": "judge it",
+}
 """By command: what it is for."""
 
 
@@ -153,7 +157,7 @@ def _curve(report: DiagnosisReport) -> Figure:
     seeds = [SeedCurve(seed=place, steps=[], values=[]) for place in range(report.diagnosis.facts.runs)]
     curve = evidence.curve(report.diagnosis, seeds)
     return Figure(
-        partial(charts.svg, curve, report.marked), "Return against env steps.", None, charts.CurveDrawing(curve, 5, report.marked)
+        partial(charts.svg, curve, report.marked), f"Return against {curve.step_unit}.", None, charts.CurveDrawing(curve, 5, report.marked)
     )
 
 
@@ -178,12 +182,33 @@ def describe_doubt(diagnosis: Diagnosis, detail: Detail) -> list[Block]:
     return blocks
 
 
+def _describe_unseen(witness: Witness) -> str:
+    """What it means that nothing was seen."""
+    for phase in EXAMINED:
+        if phase in witness.skipped:
+            return f"it could not be examined: {witness.skipped[phase]}"
+    broken = next((phase for phase, why in witness.skipped.items() if why in ("it did not come back", "the process died")), None)
+    if broken in BEFORE_ALL_WAS_SEEN:
+        return f"only a part of it could be examined: {witness.skipped[broken]} while {broken} was looked at"
+    late = sum(why in ("no time left", "too slow") for why in witness.skipped.values())
+    if late >= FEW:
+        return f"too slow to be examined: {late} looks at it did not fit into the time"
+    return "nothing was seen in it that explains the runs"
+
+
+FEW: Final = 2
+"""Looks that may be missing where nothing was seen."""
+BEFORE_ALL_WAS_SEEN: Final = ("seeding", "resets", "effects", "constant actions", "inside")
+EXAMINED: Final = ("making", "contract", "random actions")
+"""Phases without which next to nothing is known of an environment."""
+
+
 def describe_witness(diagnosis: Diagnosis) -> list[Block]:
     """What was seen in the environment itself, where it was examined."""
     witness = diagnosis.witness
     if witness is None:
         return []
-    rows = [("environment", text) for text in witness.seen or ("nothing was seen in it that explains the runs",)]
+    rows = [("environment", text) for text in witness.seen or (_describe_unseen(witness),)]
     rows += [("evaluation", text) for text in witness.differences]
     rows += [("evaluation", "no difference was seen")] if witness.evaluation is not None and not witness.differences else []
     rows += [("contradicts", text) for text in witness.contradictions]
@@ -334,19 +359,9 @@ def _watches(report: DiagnosisReport) -> list[Block]:
 
 def _best_group(other: Comparable) -> list[Block]:
     settings = [
-        f"{difference.setting} {say_setting(difference.there)} there, {say_setting(difference.here)} here"
-        for difference in other.differences
+        f"{difference.setting} {worded(difference.there)} there, {worded(difference.here)} here" for difference in other.differences
     ]
     return [Rows([("best here", f"{other.group}: {other.said}"), *([("", listed(settings, 4, " · "))] if settings else [])], 11)]
-
-
-def say_setting(value: Any) -> str:
-    """A setting's value in a sentence."""
-    if value is None:
-        return "none"
-    if isinstance(value, dict) and isinstance(value.get("start"), int | float):
-        return f"{value['start']:g}, {value.get('schedule', 'linear')} to {value.get('end', 0):g}"
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 # ── sections of a report ──
@@ -389,7 +404,7 @@ def key_metrics(report: DiagnosisReport) -> list[Block]:
     if report.panels:
         figures = [Figure(partial(charts.panel, panel), f"**{panel.label}**: {panel.text}") for panel in report.panels]
         band = "; green: where healthy runs usually are" if any(panel.band or panel.healthy for panel in report.panels) else ""
-        legend = f"Line: middle of the runs; blue: their range; shaded: where the evidence lies{band}. Env steps from left to right."
+        legend = f"Line: middle of the runs; blue: their range; shaded: where the evidence lies{band}. Steps from left to right."
         blocks.append(Figures(figures, legend))
     if report.metrics:
         heads = ("metric", "about", "start", "end", "range", "trend", "usual")
@@ -428,9 +443,7 @@ def bottlenecks(report: DiagnosisReport) -> list[Block]:
         text = (
             f"The best group of this environment and algorithm here is `{other.group}`: {other.said}. That it did better does not say why."
         )
-        rows = [
-            [f"`{difference.setting}`", say_setting(difference.here), say_setting(difference.there)] for difference in other.differences
-        ]
+        rows = [[f"`{difference.setting}`", worded(difference.here), worded(difference.there)] for difference in other.differences]
         blocks += [Heading("Compared with the best group in the store", 3), Text(text)]
         blocks += [Table(("setting", "here", other.group), rows)] if rows else []
     return blocks

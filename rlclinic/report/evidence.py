@@ -16,11 +16,12 @@ from rlclinic.diagnosis.forecast import growth
 from rlclinic.diagnosis.registry import CONFIG
 from rlclinic.diagnosis.signals import detect
 from rlclinic.report.charts import LARGEST
-from rlclinic.report.format import short
+from rlclinic.report.format import short, step_unit
 from rlclinic.report.models import Curve, Healthy, Interval, KeyMetric, Panel, SeedCurve
 
 POINTS: Final = 64
 MOST: Final = 6
+TERMS: Final = "train/terms/"
 
 _KEY: Final = {
     "learning": (columns.EVAL_RETURN, columns.RETURN, columns.LENGTH, columns.SUCCESS, columns.POLICY_LOSS, columns.TOTAL_LOSS),
@@ -57,6 +58,7 @@ def curve(diagnosis: Diagnosis, seeds: Sequence[SeedCurve]) -> Curve:
         high=list(drawn.high),
         seeds=list(seeds),
         threshold=diagnosis.facts.threshold,
+        step_unit=step_unit(diagnosis.facts.algo),
     )
 
 
@@ -158,6 +160,26 @@ def growth_panel(diagnosis: Diagnosis, cases: Sequence[Case]) -> Panel | None:
     place = known.percentile(at, float(np.interp(at, drawn.steps, drawn.center)))
     text += "" if place is None else f"; these are at percentile {place:.0f} of them at {short(at)}"
     return drawn.model_copy(update={"label": "training return", "text": text, "healthy": healthy, "start": None, "end": None})
+
+
+def term_panels(cases: Sequence[Case]) -> list[Panel]:
+    """What each term of the reward paid in an episode, and its share of the advantages, where runs log them; at most six of each."""
+    return [
+        panel.model_copy(update={"label": f"{about} {panel.series.split('/')[2]}", "text": text})
+        for column, about, text in _OF_A_TERM
+        for name in list(_columns_of_terms(cases, column))[:MOST]
+        if (panel := draw_series(name, cases)) is not None
+    ]
+
+
+_OF_A_TERM: Final = (
+    ("/return", "term", "what this term of the reward paid in an episode"),
+    ("/advantage", "advantage of", "this term's share of the sizes of advantages: how much it teaches"),
+)
+
+
+def _columns_of_terms(cases: Sequence[Case], column: str) -> dict[str, None]:
+    return dict.fromkeys(name for case in cases for name in case.history.series if name.startswith(TERMS) and name.endswith(column))
 
 
 def draw_series(name: str, cases: Sequence[Case]) -> Panel | None:

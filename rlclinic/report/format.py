@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rlclinic.runs.goal import SuccessRate
 
@@ -154,13 +155,21 @@ def size(n_bytes: float) -> str:
     return f"{n_bytes:.1f} TB"
 
 
-def step_unit(algorithm: str | None) -> str:
-    """What the steps of a run count: gradient steps where it learns from recorded data and takes no others. `ENV:VARIANT` does, too."""
+def step_unit(algorithm: str | None, config: Mapping[str, Any] | None = None) -> str:
+    """What the steps of a run count: `Config.step_unit`, by a config's record, or where only `ENV:VARIANT` or an algorithm is known."""
     name = (algorithm or "").rpartition(":")[2].lower()
     # Imported here: lists of runs need no settings.
-    from rlclinic.config import ALGORITHMS
+    from rlclinic.config import ALGORITHMS, OfflineSettings
 
-    return "gradient steps" if name in ALGORITHMS.own and ALGORITHMS.own[name].loop == "offline" else "env steps"
+    model = ALGORITHMS.own.get(name)
+    if model is None or not issubclass(model, OfflineSettings):
+        return "env steps"
+    data = (config or {}).get("data")
+    data = data if isinstance(data, Mapping) else {}
+    if not data.get("then_online", model.online == "must"):
+        return "gradient steps"
+    first = data.get("offline_steps")
+    return "gradient and env steps" if (model.offline_steps if first is None else first) else "env steps"
 
 
 def plural(amount: int, noun: str) -> str:

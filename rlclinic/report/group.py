@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rlclinic import trust
 from rlclinic.actions import Action, Change
+from rlclinic.config.gymnasium_registry import OWN_ENVIRONMENTS
 from rlclinic.report import charts, evidence
 from rlclinic.report.document import (
     VERDICT_TONES,
@@ -45,7 +48,7 @@ from rlclinic.report.format import (
     short,
     step_unit,
 )
-from rlclinic.report.models import Curve, Estimate, GroupReport, SeedCurve, SeedOutcome, TrainResult, finite, state_of
+from rlclinic.report.models import Curve, Estimate, GroupReport, SeedCurve, SeedOutcome, TopFinding, TrainResult, finite, state_of
 from rlclinic.runs.history import BY_USER, History
 from rlclinic.runs.outcome import Outcome, measure_group
 from rlclinic.runs.record import Group, Run, possible_returns, settings
@@ -176,6 +179,7 @@ def _curve(group: Group, summary: GroupSummary) -> Curve:
         seeds=seeds,
         threshold=summary.threshold,
         return_range=possible_returns(group.record),
+        step_unit=step_unit(group.algo, group.record),
     )
 
 
@@ -270,7 +274,7 @@ def estimate(value: Estimate) -> str:
 
 def subtitle(report: GroupReport) -> str:
     """What was trained, on how many seeds, for how long."""
-    steps = f"{count(report.env_steps / max(report.n_runs, 1))}/{count(report.max_env_steps)} {step_unit(report.algo)}"
+    steps = f"{count(report.env_steps / max(report.n_runs, 1))}/{count(report.max_env_steps)} {step_unit(report.algo, report.config)}"
     steps += frames(report.max_env_steps, _frames_per_step(report))
     parts = [report.algo.upper(), report.env, plural(report.n_runs, "seed"), steps]
     if report.parent:
@@ -288,22 +292,30 @@ def _frames_per_step(report: GroupReport) -> int | None:
     return int(env["frame_skip"] or ATARI_FRAME_SKIP)
 
 
+def _gap(report: GroupReport) -> tuple[str, str]:
+    """How much is missing; where only success is, by how much the return passed its threshold."""
+    if not report.gap or report.gap_fraction is None:
+        return "gap to the threshold", BLANK
+    said = f"{number(abs(report.gap))} ({percent(abs(report.gap_fraction))})"
+    return ("gap to the threshold" if report.gap > 0 else "return above the threshold"), said
+
+
 def facts(report: GroupReport) -> list[tuple[str, str]]:
     """The report's key numbers, with what each one is."""
-    goal = describe_goal(report.threshold, report.required_success)
+    goal, unit = describe_goal(report.threshold, report.required_success), step_unit(report.algo, report.config)
     reached = f"{report.n_reached} of {report.n_runs}" + (f", {report.n_lost} lost it again" if report.n_lost else "")
     rows = [
         ("seeds that reached the threshold", reached if goal else "no threshold"),
         ("success in the last evaluations", describe_success(report.success)),
         (f"last evaluation, IQM over seeds, {name_band(report.n_runs)}", estimate(report.last)),
-        ("gap to the threshold", f"{number(report.gap)} ({percent(report.gap_fraction)})" if report.gap else BLANK),
+        _gap(report),
         ("best evaluation", _best(report)),
         (
-            "env steps to the threshold, mean within the budget, lowest and highest seed",
+            f"{unit} to the threshold, mean within the budget, lowest and highest seed",
             estimate(report.steps_to_threshold) if report.n_reached else BLANK,
         ),
         ("wall time", duration(report.wall_seconds)),
-        ("env steps per second, all seeds", count(report.steps_per_second)),
+        (f"{unit} per second, all seeds", count(report.steps_per_second)),
     ]
     return [(name, value) for name, value in rows if value and value != BLANK]
 
@@ -311,7 +323,7 @@ def facts(report: GroupReport) -> list[tuple[str, str]]:
 def seed_heads(report: GroupReport) -> list[str]:
     """The columns of the table of seeds; success only where it is reported."""
     success = ["success"] if any(seed.success is not None for seed in report.seeds) else []
-    return ["run", "seed", "last evaluation", "best evaluation", *success, "threshold at", "env steps", "state"]
+    return ["run", "seed", "last evaluation", "best evaluation", *success, "threshold at", step_unit(report.algo, report.config), "state"]
 
 
 def seed_cells(report: GroupReport, seed: SeedOutcome) -> list[str]:
@@ -400,7 +412,7 @@ def training_end(result: TrainResult) -> list[Block]:
     blocks += [verdict(report, timed=True), Rows([("note", report.note)] if report.note else [])]
     if not solved:
         blocks.append(curve_or_reason(report))
-    blocks += [_failures(report), *finding, _next(report, again=bool(finding))]
+    blocks += [_failures(report), *finding, _next(report, result.finding if finding else None)]
     if result.files:
         blocks.append(Commands([("report", next((file for file in result.files if file.endswith(".html")), result.files[0]))]))
     return blocks
@@ -411,8 +423,14 @@ def curve_figure(report: GroupReport, diagnosed: "DiagnosisReport | None" = None
     marked = diagnosed.marked if diagnosed else None
     shaded = f"; shaded: {marked.text}" if marked else ""
     band = name_band(report.n_runs)
-    text = f"Return against env steps. Thick: interquartile mean over seeds, with the {band}; thin: seeds; dashes: threshold{shaded}."
-    return Figure(partial(charts.svg, report.curve, marked), text, picture, charts.CurveDrawing(report.curve))
+    text = f"Return against {report.curve.step_unit}. Thick: interquartile mean over seeds, with the {band}; thin: seeds; dashes: "
+    text += f"threshold{shaded}."
+    drawn = report.curve
+    if len(drawn.steps) < 2 and diagnosed is not None and len(diagnosed.diagnosis.curve.steps) > 1:
+        # One evaluation is a dot: training returns show how it came there.
+        made = evidence.curve(diagnosed.diagnosis, [SeedCurve(seed=seed.seed, steps=[], values=[]) for seed in drawn.seeds])
+        drawn = made.model_copy(update={"threshold": drawn.threshold, "return_range": drawn.return_range})
+    return Figure(partial(charts.svg, drawn, marked), text, picture, charts.CurveDrawing(drawn))
 
 
 def curve_or_reason(report: GroupReport) -> Figure | Rows:
@@ -436,9 +454,13 @@ def _failures(report: GroupReport) -> Rows:
     return Rows([(how, f"{listed(runs, 4)}: {reason}") for (how, reason), runs in reasons.items()])
 
 
-def _next(report: GroupReport, again: bool = False) -> Commands:
-    """The commands worth typing now. `again`: after another one."""
-    return Commands([("next" if place == 0 and not again else "", command) for place, command in enumerate(report.next)])
+def _next(report: GroupReport, after: TopFinding | None = None) -> Commands:
+    """The commands worth typing now. `after`: a finding that was shown before them, and says itself what to do."""
+    commands = list(report.next)
+    if after is not None and after.then is not None and all(seed.state == "finished" for seed in report.seeds):
+        # What the finding asks for comes first; twice the budget is for runs about which nothing better is known.
+        commands = [after.then, *(command for command in commands if "max_env_steps" not in command.options)]
+    return Commands([("next" if place == 0 and after is None else "", command) for place, command in enumerate(commands)])
 
 
 # ── report.md and report.html ──
@@ -520,15 +542,16 @@ def as_yaml(group: Group, report: GroupReport) -> str:
 def describe(group: Group, report: GroupReport) -> dict[str, Any]:
     """The document as data."""
     algo, env = report.config["algo"], report.config["env"]
+    terms = _list_terms(group)
     return {
         "algorithm": _algorithm(algo),
         "environment": report.env,
         "training_configuration": {
             **_spaces(group),
             "reward_design": {
-                "task_reward": "the environment's own" + (", normalized for training" if env.get("normalize_reward") else ""),
-                "shaping_rewards": [wrapper["id"] for wrapper in env.get("wrappers") or [] if "eward" in wrapper["id"]],
-                "exploration_bonus": f"entropy, weight {algo['ent_coef']}" if algo.get("ent_coef") else "none",
+                "task_reward": _task_reward(terms, env),
+                "shaping_rewards": [*terms[1:], *(wrapper["id"] for wrapper in env.get("wrappers") or [] if "eward" in wrapper["id"])],
+                "exploration_bonus": _exploration_bonus(report.config),
             },
             "n_envs": env["n_envs"],
             "max_env_steps": report.max_env_steps,
@@ -537,7 +560,7 @@ def describe(group: Group, report: GroupReport) -> dict[str, Any]:
         },
         "hyperparameters": {RENAMED.get(key, key): value for key, value in algo.items() if key != "name" and value is not None},
         "training_results": _results(group, report),
-        "curriculum_stages": [],
+        "curriculum_stages": _list_stages(group),
         "deployment_code": deployment_code(group, report),
     }
 
@@ -546,13 +569,16 @@ def deployment_code(group: Group, report: GroupReport) -> str:
     """A script that loads the best seed's best policy and runs one episode."""
     run = report.best_run or (report.seeds[0].run if report.seeds else "RUN")
     kwargs = "".join(f", {key}={value!r}" for key, value in (report.config["env"].get("kwargs") or {}).items())
-    return f"""import gymnasium
-import rlclinic
+    make, imported = f"gymnasium.make({report.env!r}{kwargs})", "import gymnasium\nimport rlclinic"
+    if trust.names_code(report.env) or report.env in OWN_ENVIRONMENTS:
+        # Gymnasium knows no files, and ours only once they are asked for.
+        make, imported = "make_single(run.config.env)", "import rlclinic\nfrom rlclinic.training.envs.making import make_single"
+    return f"""{imported}
 
 run = rlclinic.load_run({str(group.path.parent.parent / run)!r})
 policy = run.policy("@best")
 
-env = gymnasium.make({report.env!r}{kwargs})
+env = {make}
 obs, _ = env.reset(seed=0)
 ended, total = False, 0.0
 while not ended:
@@ -566,6 +592,43 @@ print(total)
 def _algorithm(algo: dict[str, Any]) -> str:
     name = NAMES.get(algo["name"], algo["name"])
     return f"{name} with a learned baseline" if algo["name"] == "reinforce" and algo.get("baseline") else name
+
+
+def _task_reward(terms: Sequence[str], env: dict[str, Any]) -> str:
+    """The term that is the task itself, where the environment tells them."""
+    named = f"{terms[0]}, the first of its terms" if terms else "the environment's own"
+    return named + (", normalized for training" if env.get("normalize_reward") else "")
+
+
+def _exploration_bonus(config: dict[str, Any]) -> str:
+    bonus, entropy = config.get("bonus"), config["algo"].get("ent_coef")
+    said = [f"{bonus['kind']}, weight {bonus['coef']}"] if bonus else []
+    return ", and ".join([*said, *([f"entropy, weight {entropy}"] if entropy else [])]) or "none"
+
+
+def _list_terms(group: Group) -> list[str]:
+    """The terms of the reward, as the environment tells them."""
+    told = [name.split("/")[2] for run in group.runs[:1] for name in run.metrics.names if re.fullmatch(r"train/terms/[^/]+/return", name)]
+    return told
+
+
+def _list_stages(group: Group) -> list[dict[str, Any]]:
+    """The stages of a curriculum: the episodes that were played in each, and the success that it ended with; medians over seeds."""
+    curriculum = group.runs[0].config.curriculum if group.runs else None
+    if curriculum is None or curriculum.levels is not None:
+        return []
+
+    def last(column: str) -> float | None:
+        found = [float(values[-1]) for run in group.runs if len(values := run.metrics.series(column)[1])]
+        return statistics.median(found) if found else None
+
+    stages = []
+    for place, task in enumerate(curriculum.tasks, 1):
+        success = last(f"val/stage/{place}/success_rate")
+        success = last(f"train/stage/{place}/success_rate") if success is None else success
+        rate = None if success is None else round(success, 4)
+        stages.append({"stage": task.name, "episodes": _rounded(last(f"train/stage/{place}/episodes")), "success_rate": rate})
+    return stages
 
 
 def _spaces(group: Group) -> dict[str, str]:

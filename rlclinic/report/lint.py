@@ -65,7 +65,8 @@ def describe_code(lint: CodeLint) -> list[Block]:
     blocks: list[Block] = []
     for finding in lint.findings:
         line = finding.evidence[0]
-        fixes = [f"| {line.text}", *(f"fix: {remedy.text}" for remedy in finding.remedies)]
+        others = [f"| {each.series.removeprefix('code:')}  {each.text}" for each in finding.evidence[1:]]
+        fixes = [f"| {line.text}", *others, *(f"fix: {remedy.text}" for remedy in finding.remedies)]
         blocks += _describe_finding(finding, f"{line.series.removeprefix('code:')}  ", fixes)
     blocks.append(Rows([("skipped", f"{skipped.file}: {skipped.why}") for skipped in lint.skipped], 9))
     size = f"{plural(lint.files, 'file')}, {count(lint.lines)} lines, {plural(lint.checks, 'check')}"

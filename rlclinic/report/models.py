@@ -73,6 +73,8 @@ class Curve(ResultPart):
     threshold: float | None
     return_range: tuple[float, float] | None = None
     """The lowest and the highest possible return, where known."""
+    step_unit: str = "env steps"
+    """What `steps` count: of runs on recorded data gradient steps."""
 
 
 # ── runs ──
@@ -207,6 +209,14 @@ class Requested(Result):
     changes: dict[str, Any]
 
 
+class AskedReturn(ResultPart):
+    """What a Decision Transformer earned where it was asked for one return."""
+
+    asked: float
+    return_mean: float
+    return_std: float
+
+
 class EvaluationResult(Result):
     """A policy's score on fresh, fixed start states."""
 
@@ -231,6 +241,10 @@ class EvaluationResult(Result):
     video: str | None = None
     note: str | None = None
     """What was done in another way than it was asked for."""
+    asked: list[AskedReturn] = []
+    """Of a Decision Transformer: what it earned for each of the returns that it was asked for."""
+    follows: float | None = None
+    """Rank correlation of those with what was earned: near 1, it does what it is asked; None of fewer than three."""
 
 
 # ── data ──
@@ -250,6 +264,8 @@ class LabelQuestion(Result):
     env: int | None = None
     choices: int | None = None
     """How many there are to choose from; None where an action is numbers between bounds."""
+    allowed: list[int] | None = None
+    """Those of them that are allowed now; None: all."""
     low: list[float] | None = None
     high: list[float] | None = None
 
@@ -420,6 +436,8 @@ class BalancedTerm(ResultPart):
     last_return: float | None
     with_truth: float | None
     """Rank correlation with success over training; None: not logged, or one of them never changes."""
+    potential: bool = False
+    """It takes back what it pays, and is not judged."""
 
 
 class TermConflict(ResultPart):
@@ -443,6 +461,8 @@ class RewardBalanceReport(Result):
     """The column that says what is wanted; None: not logged."""
     terms: list[BalancedTerm]
     conflicts: list[TermConflict]
+    rest: float | None = None
+    """What episodes return beside all terms, at the end of training; None: the terms sum to the return."""
     next: Action | None = None
     """What says how much each weight matters to success."""
 
@@ -563,6 +583,19 @@ class PolicyEstimate(ResultPart):
     """Why the data cannot tell."""
 
 
+class RankedPolicy(ResultPart):
+    """One of several policies, by fitted Q evaluation."""
+
+    policy: str
+    value: float | None
+    """Discounted return; None where the data cannot tell."""
+    low: float | None
+    high: float | None
+    """A 95 % interval."""
+    refused: str | None
+    """Why the data cannot tell."""
+
+
 class PolicyEvaluation(Result):
     """What a policy would earn, from recorded data alone."""
 
@@ -574,6 +607,8 @@ class PolicyEvaluation(Result):
     untried: float
     """Share of the policy's actions that were hardly ever tried in such states."""
     estimates: list[PolicyEstimate]
+    ranking: list[RankedPolicy] = []
+    """By fitted Q, the best first and those that are refused last; empty where one policy alone was asked about."""
 
 
 # ── groups ──
@@ -723,6 +758,8 @@ class LiveGroup(Result):
     id: str
     name: str
     threshold: float | None
+    required_success: float | None = None
+    """The share of episodes that must succeed as well; None where the environment reports none."""
     state: State
     members: list[LiveMember]
     env_steps: int
@@ -757,6 +794,8 @@ class TopFinding(ResultPart):
     """The first thing to try."""
     command: Action
     """What shows all of it."""
+    then: Action | None = None
+    """What proves the change, or goes on; None where there is nothing to try."""
 
 
 class TrainResult(Result):

@@ -4,20 +4,21 @@ from collections.abc import Sequence
 
 from rlclinic.actions import Change
 from rlclinic.report.document import Block, Gap, Rows, Text, Verdict
-from rlclinic.report.format import clip, number, short
+from rlclinic.report.format import clip, number, short, step_unit
 from rlclinic.treatment.optimize.ledger import Confirmed, Entry, Ledger, Round
 from rlclinic.treatment.trial.arms import Arm
 
 
 def describe(ledger: Ledger, changes: Sequence[str], evidence: Sequence[str] = (), *, spent: int | None = None) -> list[Block]:
     """Every round with its configs, the verdict, and what the best config changes. `spent`: env steps so far, where they are asked for."""
+    unit = step_unit(ledger.algo, ledger.start)
     blocks: list[Block] = [Text(f"{ledger.id}  {ledger.env_id} · {ledger.algo} · from {ledger.target}")]
     if spent is not None:
-        blocks.append(Text(f"spent {short(spent)} of {short(ledger.budget)} env steps; {len(ledger.tried)} configs tried"))
+        blocks.append(Text(f"spent {short(spent)} of {short(ledger.budget)} {unit}; {len(ledger.tried)} configs tried"))
     blocks.append(Gap())
     for each in ledger.rounds:
         wrong = f"  {each.diagnosis}" if each.diagnosis else ""
-        blocks.append(Text(f"round {each.number:<3}{each.kind:<9}{short(each.used_env_steps):>7} env steps{wrong}"))
+        blocks.append(Text(f"round {each.number:<3}{each.kind:<9}{short(each.used_env_steps):>7} {unit}{wrong}"))
         if each.kind == "confirm":
             said = describe_confirmation(ledger, each) if each.done else f"{each.entries[0].name} against the start: under way"
             blocks.append(Rows([("", said)], 0, 4))

@@ -52,7 +52,7 @@ def describe_race_plan(
     if plan.outcome in CENSORED_OUTCOMES and plan.trial.source != "command":
         end = f"a run ends at its first evaluation at or above {number(plan.trial.threshold, 4)}"
         rows.append(("ends", "every run uses its whole budget" if plan.trial.whole_budget else end))
-    cost = cost_text(plan.max_env_steps, max_seconds, None, cores)
+    cost = cost_text(plan.max_env_steps, plan.trial.step_unit, max_seconds, None, cores)
     first = plan.cost()
     budget = f", within a budget of {short(plan.budget)}" if plan.budget is not None else ""
     rows += [
@@ -90,7 +90,7 @@ def power_text(plan: RacePlan, power: RacePower) -> str:
 def round_text(made: Round) -> str:
     """12 arms trained, 3 dropped (a, b, c); 9 left, x leads."""
     dropped = f"; out: {listed([f'{arm} (worse than {by})' for arm, by in made.dropped.items()], 4)}" if made.dropped else ""
-    return f"{plural(len(made.seeds), 'arm')} trained{dropped}; {made.left} left, {made.leader} leads · {short(made.env_steps)} env steps"
+    return f"{plural(len(made.seeds), 'arm')} trained{dropped}; {made.left} left, {made.leader} leads · {short(made.env_steps)} steps"
 
 
 # ── after ──
@@ -199,7 +199,8 @@ def used_text(race: Race) -> str:
     most = f" of {short(race.max_env_steps)}" if race.max_env_steps else ""
     runs = sum(arm.arm.n for arm in race.arms)
     everything = max(len(race.plan.arms) * race.plan.rounds * race.plan.per_round, runs)
-    return f"{short(race.used_env_steps)}{most} env steps, {plural(runs, 'run')} of {count(everything)}, {duration(race.seconds)}"
+    used = f"{short(race.used_env_steps)}{most} {race.plan.trial.step_unit}"
+    return f"{used}, {plural(runs, 'run')} of {count(everything)}, {duration(race.seconds)}"
 
 
 def _remarks(race: Race) -> list[tuple[str, str]]:
@@ -264,7 +265,7 @@ def document(race: Race) -> list[Block]:
         *describe_race(race),
         *([figure] if race.arms else []),
         Heading("Rounds"),
-        Table([">round", "trained (seeds so far)", "out", ">left", "leads", ">env steps"], rounds),
+        Table([">round", "trained (seeds so far)", "out", ">left", "leads", f">{race.plan.trial.step_unit}"], rounds),
         Heading("Arms"),
         Table(["arm", "settings", "groups"], changes),
     ]

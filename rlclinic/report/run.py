@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rlclinic.actions import Action
-from rlclinic.report.diagnosis import say_setting
 from rlclinic.report.document import Block, Commands, Figure, Rows, Text
-from rlclinic.report.format import count, duration, number, percent, short, step_unit
+from rlclinic.report.format import count, duration, number, percent, short
 from rlclinic.report.models import RunInfo
 from rlclinic.runs import history
+from rlclinic.treatment.prescription.prescription import worded
 
 MAIN_SETTINGS: Final = (
     "algo.learning_rate", "algo.n_steps", "algo.batch_size", "algo.n_epochs", "algo.gamma", "algo.gae_lambda", "algo.clip_range",
@@ -22,7 +22,7 @@ def describe_info(info: RunInfo) -> list[Block]:
     from rlclinic.report.charts import CurveDrawing, svg
 
     run = info.run
-    steps = f"{count(run.env_steps)}/{count(run.max_env_steps)} {step_unit(run.name)}"
+    steps = f"{count(run.env_steps)}/{count(run.max_env_steps)} {info.curve.step_unit}"
     header = f"{run.id} · {run.name} · seed {run.seed} · {run.state} · {steps}"
     result = f"last evaluation {number(run.eval_mean)} · best {number(run.best_eval)}"
     if run.success_rate is not None:
@@ -42,7 +42,7 @@ def describe_info(info: RunInfo) -> list[Block]:
     return [
         Text(header),
         Rows([pair for pair in about if pair[1]]),
-        Figure(lambda: svg(info.curve), f"Return against {step_unit(run.name)}; dashes: threshold.", None, CurveDrawing(info.curve)),
+        Figure(lambda: svg(info.curve), f"Return against {info.curve.step_unit}; dashes: threshold.", None, CurveDrawing(info.curve)),
         Rows([(name, number(value)) for name, value in info.latest.items()], 38, 2),
         Rows(end),
         Commands([("next", Action("diagnose", run.id))]),
@@ -52,4 +52,4 @@ def describe_info(info: RunInfo) -> list[Block]:
 def main_settings(config: Mapping[str, Any]) -> str:
     """The settings that are looked at first: learning_rate 0.001, linear to 0 · n_steps 32 · …"""
     flat = history.dotted(config)
-    return " · ".join(f"{key.partition('.')[2]} {say_setting(flat[key])}" for key in MAIN_SETTINGS if flat.get(key) is not None)
+    return " · ".join(f"{key.partition('.')[2]} {worded(flat[key])}" for key in MAIN_SETTINGS if flat.get(key) is not None)

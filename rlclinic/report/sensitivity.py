@@ -8,7 +8,7 @@ from typing import Final
 
 from rlclinic.report import charts
 from rlclinic.report.document import Block, Figure, Gap, Points, Table, Text, render_page
-from rlclinic.report.format import count, number, plural, short
+from rlclinic.report.format import count, number, plural, short, step_unit
 from rlclinic.treatment.prescription.prescription import worded
 from rlclinic.treatment.sensitivity import effects
 from rlclinic.treatment.sensitivity.study import Row, Sensitivity
@@ -158,9 +158,9 @@ def figure(found: Sensitivity) -> Figure:
 
 def answer(found: Sensitivity) -> list[Block]:
     """How the config does as it is, the tornado, and what is shown to matter."""
-    base, steps = found.base, found.base.get("steps")
+    base, steps, unit = found.base, found.base.get("steps"), step_unit(found.algo, found.config)
     reach = f"{base['reached']:.0f} of {base['n']:.0f} seeds reach the threshold" if found.measure == "steps" else ""
-    mean = f", in {count(steps)} env steps on average" if steps is not None and found.measure == "steps" else ""
+    mean = f", in {count(steps)} {unit} on average" if steps is not None and found.measure == "steps" else ""
     legend = "█ shown to differ, ░ not shown"
     return [
         Text(f"{found.id}  {found.env_id} · {found.algo} · {found.target}: {reach}{mean}".rstrip(": ")),
@@ -168,7 +168,7 @@ def answer(found: Sensitivity) -> list[Block]:
         figure(found),
         Gap(),
         Text(summary(found)),
-        Text(f"{legend} · {_level(found)} · {short(found.used_env_steps)} env steps"),
+        Text(f"{legend} · {_level(found)} · {short(found.used_env_steps)} {unit}"),
         *_lost(found),
     ]
 
@@ -200,8 +200,9 @@ def _lost(found: Sensitivity) -> list[Block]:
 
 def _measure(found: Sensitivity) -> str:
     said = {
-        "steps": "env steps to the threshold, relative to the config as it is",
+        "steps": f"{step_unit(found.algo, found.config)} to the threshold, relative to the config as it is",
         "success": "change of the share of episodes that succeed",
+        "truth": f"change of {found.truth} at the end",
     }
     return said.get(found.measure, "change of the final return")
 
@@ -212,6 +213,7 @@ def _left_out(found: Sensitivity) -> list[Block]:
 
 def page(found: Sensitivity) -> str:
     """The study as one HTML file."""
-    size = f"{plural(len(found.arms), 'arm')} x {plural(len(found.seeds), 'seed')}, {short(found.used_env_steps)} env steps"
+    used = f"{short(found.used_env_steps)} {step_unit(found.algo, found.config)}"
+    size = f"{plural(len(found.arms), 'arm')} x {plural(len(found.seeds), 'seed')}, {used}"
     lead = Text(f"{_measure(found)}; {_level(found)}. {size}; all arms share their seeds. {summary(found)}.")
     return render_page(_title(found), [lead, figure(found), *_left_out(found)])

@@ -40,7 +40,7 @@ def describe_switch(group: LiveGroup) -> str:
 def list_members(group: LiveGroup) -> Table:
     """The newest reading of each run, for whoever sees no moving table."""
     reports = any(member.success_rate is not None for member in group.members)
-    heads = ["run", "state", ">env steps", ">return", ">eval", *([">success"] if reports else []), ">KL", ">entropy", ">EV", "why"]
+    heads = ["run", "state", f">{_unit(group)}", ">return", ">eval", *([">success"] if reports else []), ">KL", ">entropy", ">EV", "why"]
     rows = []
     for member in group.members[:MOST_MEMBERS]:
         success = [BLANK if member.success_rate is None else percent(member.success_rate)] if reports else []
@@ -54,14 +54,17 @@ def list_members(group: LiveGroup) -> Table:
 def header(group: LiveGroup) -> str:
     """g7k2 · LunarLander-v3:ppo · 4 seeds · 412,000/1,000,000 env steps · 2,950 steps/s · 3 min 20 s left."""
     budget = f"/{count(group.max_env_steps)}" if group.max_env_steps else ""
-    unit = step_unit(group.name) if all(member.online is None for member in group.members) else "gradient and env steps"
-    parts = [group.id, group.name, plural(len(group.members), "seed"), f"{count(group.env_steps)}{budget} {unit}"]
+    parts = [group.id, group.name, plural(len(group.members), "seed"), f"{count(group.env_steps)}{budget} {_unit(group)}"]
     if group.state in ("running", "queued"):
         parts += [f"{count(group.steps_per_second)} steps/s"] if group.steps_per_second else []
         parts += [f"{duration(group.eta_seconds)} left"] if group.eta_seconds else []
     else:
         parts.append(group.state)
     return " · ".join(parts)
+
+
+def _unit(group: LiveGroup) -> str:
+    return step_unit(group.name) if all(member.online is None for member in group.members) else "gradient and env steps"
 
 
 def standing(group: LiveGroup, outlook: Outlook) -> str:
@@ -74,7 +77,8 @@ def standing(group: LiveGroup, outlook: Outlook) -> str:
         parts.append(f"{outlook.probability:.2f}{bounds} reaches {number(group.threshold, 4)}{by}")
     elif group.threshold is not None:
         there = sum(seed.reached_at is not None for seed in outlook.seeds)
-        parts.append(f"{there} of {plural(len(outlook.seeds), 'seed')} reached {number(group.threshold, 4)}")
+        asked = "" if group.required_success is None else f" and {percent(group.required_success)} success"
+        parts.append(f"{there} of {plural(len(outlook.seeds), 'seed')} reached {number(group.threshold, 4)}{asked}")
     if group.return_mean.value is not None:
         parts.append(f"return {number(group.return_mean.value)} {interval(group.return_mean.low, group.return_mean.high)}".rstrip())
     rates = [member.success_rate for member in group.members if member.success_rate is not None]

@@ -2,13 +2,20 @@
 
 from typing import Final
 
-from rlclinic.report.document import Block, Card, Commands, Rows, Table, Tone, Verdict
+from rlclinic.report.document import Block, Card, Commands, Gap, Rows, Table, Text, Tone, Verdict
 from rlclinic.report.format import count, number, percent, plural
 from rlclinic.report.models import CurriculumReport, EnvironmentList, ExplorationReport, NewEnvironment, RewardBalanceReport, RewardReport
 
+HARDLY: Final = 10
+"""Lengths of a run in which novelty has to halve to be said to fall."""
 FEW: Final = 3
 """Up to so many environments, what each is about is said as well."""
 VERDICTS: Final[dict[str, Tone]] = {"BOTTLENECK": "bad", "NOT": "good", "NOT ASSESSABLE": "note"}
+HELD_BACK: Final = {
+    "BOTTLENECK": "exploration is what holds it back",
+    "NOT": "exploration is not what holds it back",
+    "NOT ASSESSABLE": "",
+}
 BALANCES: Final[dict[str, Tone]] = {
     "AGAINST THE TASK": "bad",
     "ONE TERM DECIDES": "warn",
@@ -20,14 +27,16 @@ LEVELS: Final[dict[str, Tone]] = {"error": "bad", "warning": "warn", "note": "no
 
 
 def describe_environments(result: EnvironmentList) -> list[Block]:
-    """`envs`: each with its variants, its threshold, and what they were measured to do."""
-    rows, remarks = [], {}
-    for place, row in enumerate(result.environments):
-        measured = row.problem or "; ".join(f"{variant}: {text}" for variant, text in row.measured.items())
-        rows.append([row.id, ", ".join(row.variants), number(row.threshold, 4), measured or row.description])
-        if measured and row.description and len(result.environments) <= FEW:
-            remarks[place] = row.description
-    return [Table(["environment", "variants", ">threshold", "measured"], rows, remarks=remarks, remark_head="about")]
+    """`envs`: each with its threshold, its variants and what it is; of a few, what every variant was measured to do."""
+    if len(result.environments) > FEW:
+        rows = [[row.id, number(row.threshold, 4), ", ".join(row.variants), row.problem or row.description] for row in result.environments]
+        return [Table(["environment", ">threshold", "variants", "what it is"], rows)]
+    blocks: list[Block] = []
+    for row in result.environments:
+        threshold = "" if row.threshold is None else f" · threshold {number(row.threshold, 4)}"
+        measured = [[f"{row.id}:{variant}", row.measured.get(variant, "nothing yet")] for variant in row.variants]
+        blocks += [Text(f"{row.id}{threshold} · {row.problem or row.description}"), Table(["variant", "measured"], measured), Gap()]
+    return blocks[:-1]
 
 
 def describe_exploration(report: ExplorationReport) -> list[Block]:
@@ -47,14 +56,14 @@ def describe_exploration(report: ExplorationReport) -> list[Block]:
     if report.new_states is not None:
         rows.append(("new states", f"{number(report.new_states)} per 1,000 env steps at the end"))
     if report.half_life is not None:
-        rows.append(("half-life", f"novelty halves in {count(round(report.half_life))} env steps"))
+        longest = max((run.env_steps for run in report.runs), default=0)
+        falls = report.half_life <= HARDLY * longest
+        rows.append(("half-life", f"novelty halves in {count(round(report.half_life))} env steps" if falls else "novelty hardly falls"))
     if report.prescription:
         rows.append(("try", ", ".join(f"{key}={value}" for key, value in report.prescription.items())))
     rows += [("note", note) for note in report.notes]
     heads = ["run", "what is wanted", ">first met", ">env steps", ">episodes", ">chance per episode"]
-    verdict = Verdict(
-        report.verdict, "exploration is what holds it back" if report.verdict == "BOTTLENECK" else "", VERDICTS[report.verdict]
-    )
+    verdict = Verdict(report.verdict, HELD_BACK[report.verdict], VERDICTS[report.verdict])
     blocks: list[Block] = [verdict, Rows(rows, 12), Table(heads, cells)]
     return blocks if report.next is None else [*blocks, Commands([("prove it", report.next)])]
 
@@ -126,11 +135,15 @@ def describe_reward_balance(report: RewardBalanceReport) -> list[Block]:
         return "" if value is None else percent(value)
 
     verdict = Verdict(report.verdict, "", BALANCES[report.verdict])
-    blocks: list[Block] = [verdict, Rows([("balance", report.reason), ("the task", report.truth or "no success was logged")], 12)]
+    facts = [("balance", report.reason), ("the task", report.truth or "no success was logged")]
+    if report.rest is not None:
+        beside = f"{number(report.rest)} an episode: a term that came later, changed its name or was never told"
+        facts.append(("untold", beside))
+    blocks: list[Block] = [verdict, Rows(facts, 12)]
     if report.terms:
         cells = [
             [
-                term.name,
+                f"{term.name} (a potential)" if term.potential else term.name,
                 share(term.first_share),
                 share(term.last_share),
                 number(term.first_return),

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from rlclinic.actions import Action, Argument
 from rlclinic.comparison.curves import make_band
 from rlclinic.comparison.models import Band
+from rlclinic.config import StepUnit
 from rlclinic.report import charts
 from rlclinic.report.charts import Scale
 from rlclinic.report.document import (
@@ -89,7 +90,7 @@ def describe_power(plan: TrialPlan, power: Power, table: Sequence[PlanRow]) -> l
     """Seeds and time against the effect that would be seen, as a table and as curves."""
     named = [f"{effect} SD" if power.kind == "shift" else f"{100 * float(effect):.0f} %" for effect in table[0].power]
     sizes = {effect: f"{letter}: {size}" for effect, letter, size in zip(table[0].power, ascii_lowercase, named, strict=False)}
-    heads = [">seeds an arm", *(f">{size}" for size in sizes.values()), ">env steps, most", ">time, most"]
+    heads = [">seeds an arm", *(f">{size}" for size in sizes.values()), f">{plan.step_unit}, most", ">time, most"]
     rows = [
         [str(row.seeds), *(f"{row.power[effect]:.2f}" for effect in sizes), short(row.max_env_steps), duration(row.max_seconds)]
         for row in table
@@ -122,7 +123,7 @@ def _treatments(plan: TrialPlan) -> str:
 def _place_text(plan: TrialPlan, environment: Environment) -> str:
     """CartPole-v1 (to 475, 100k env steps a run)."""
     goal = "" if environment.threshold is None or plan.outcome not in CENSORED_OUTCOMES else f"to {number(environment.threshold, 4)}, "
-    return f"{environment.env_id} ({goal}{short(environment.budget)} env steps a run)"
+    return f"{environment.env_id} ({goal}{short(environment.budget)} {plan.step_unit} a run)"
 
 
 def _freshness(plan: TrialPlan) -> str:
@@ -160,9 +161,9 @@ def _range_text(power: Power, effect: str) -> str:
     return "" if ends is None else f" ({ends[0]:.2f}–{ends[1]:.2f})"
 
 
-def cost_text(max_env_steps: int | None, seconds: float | None, likely: float | None, cores: int) -> str:
+def cost_text(max_env_steps: int | None, unit: str, seconds: float | None, likely: float | None, cores: int) -> str:
     """≤ 6.4M env steps, ≤ 4 min on 2 cores, likely 45 s."""
-    steps = "as many env steps as your command takes" if max_env_steps is None else f"≤ {short(max_env_steps)} env steps"
+    steps = f"as many {unit} as your command takes" if max_env_steps is None else f"≤ {short(max_env_steps)} {unit}"
     where = f"on {plural(cores, 'core')}"
     time = (
         f"≤ {duration(seconds)} {where}, likely {duration(likely)} or less"
@@ -449,7 +450,7 @@ def range_text(found: Range | None) -> str:
     return f"{number(found.value)}{band}"
 
 
-def guardrail_text(effect: Effect) -> str:
+def guardrail_text(effect: Effect, unit: StepUnit = "env steps") -> str:
     """KL, entropy, explained variance, clip fraction: none worse."""
     if not effect.guardrails:
         return "none could be measured"
@@ -458,15 +459,15 @@ def guardrail_text(effect: Effect) -> str:
         # Over several environments each has its own; their names are said once.
         names = dict.fromkeys(guard.name.partition(" (")[0] for guard in effect.guardrails)
         return f"{', '.join(names)}: none worse"
-    return f"WORSE: {', '.join(map(_say_guardrail, worse))}"
+    return f"WORSE: {', '.join(_say_guardrail(guard, unit) for guard in worse)}"
 
 
-def _say_guardrail(guard: Guardrail) -> str:
-    """Throughput is kept as seconds for 100,000 env steps, and said as env steps a second: less is worse, as people expect."""
+def _say_guardrail(guard: Guardrail, unit: str) -> str:
+    """Throughput is kept as seconds for 100,000 steps, and said as steps a second: less is worse, as people expect."""
     sides = (guard.control, guard.treatment)
     if guard.name.partition(" (")[0] == THROUGHPUT:
         before, after = (number(1e5 / side) if side else BLANK for side in sides)
-        return f"{guard.name} {before} → {after} env steps/s"
+        return f"{guard.name} {before} → {after} {unit}/s"
     before, after = map(number, sides)
     return f"{guard.name} {before} → {after}"
 
@@ -483,6 +484,8 @@ def forecast_text(trial: Trial, effect: Effect) -> str | None:
     seen = _ratio_seen(effect) if in_steps else _gap_closed(trial, effect)
     said = _forecast(expected["value"], expected["low"], expected["high"], in_steps)
     ending = f"recorded as own trial {expected['trials'] - expected.get('cells', 0) + 1} of this change for {cause}"
+    if not expected.get("has_threshold", True):
+        return f"there was none: this task has no threshold to count by; {ending}"
     if seen is None:
         return f'"{said}": cannot be told from this outcome; {ending}'
     held = "held" if expected["low"] <= seen <= expected["high"] else "missed"
@@ -513,7 +516,7 @@ def used_text(trial: Trial) -> str:
     """1.07M of 6.4M env steps, 16 runs."""
     most = f" of {short(trial.max_env_steps)}" if trial.max_env_steps else ""
     runs = sum(arm.n for arm in trial.arms)
-    return f"{short(trial.used_env_steps)}{most} env steps, {plural(runs, 'run')}, {duration(trial.seconds)}"
+    return f"{short(trial.used_env_steps)}{most} {trial.plan.step_unit}, {plural(runs, 'run')}, {duration(trial.seconds)}"
 
 
 def not_shown(trial: Trial) -> list[str]:
@@ -557,11 +560,11 @@ def describe_result(trial: Trial, listing: str = "") -> list[Block]:
     rows = []
     if leading is not None:
         rows.append(("reliability", reliability_text(trial, leading)))
-        rows += [("guardrails", guardrail_text(leading)), ("forecast", forecast_text(trial, leading) or "")]
+        rows += [("guardrails", guardrail_text(leading, trial.plan.step_unit)), ("forecast", forecast_text(trial, leading) or "")]
         rows.append(("careful", careful_text(leading)))
     for effect in trial.effects:
         if effect is not leading:
-            rows.append((effect.arm, f"{effect.verdict}: {effect_text(trial, effect)} · {guardrail_text(effect)}"))
+            rows.append((effect.arm, f"{effect.verdict}: {effect_text(trial, effect)} · {guardrail_text(effect, trial.plan.step_unit)}"))
     for arm in trial.arms:
         if arm.failed:
             reason = (arm.reason or "no reason was recorded").splitlines()[0]
@@ -655,7 +658,7 @@ def document(store: Store, trial: Trial) -> list[Block]:
         chance = f"{probability_text(effect.improvement)}; z {effect.z:.2f}, bound {effect.bound:.2f}, {effect.seeds} seeds an arm"
         remarks = [
             f"reliability: {reliability_text(trial, effect)}",
-            f"guardrails: {guardrail_text(effect)}",
+            f"guardrails: {guardrail_text(effect, trial.plan.step_unit)}",
             chance,
             *([f"forecast {forecast}"] if forecast else []),
         ]
@@ -709,23 +712,24 @@ def _profile(store: Store, trial: Trial) -> list[Block]:
 
 
 def _curves(store: Store, trial: Trial) -> list[Block]:
-    bands = [band for arm in trial.arms if (band := _band(store, arm)) is not None]
+    unit = trial.plan.step_unit
+    bands = [band for arm in trial.arms if (band := _band(store, arm, unit)) is not None]
     if not bands:
         return []
     order = [arm.name for arm in trial.arms]
-    text = "Return against env steps: interquartile mean over seeds and its 95 % interval (below 8 seeds their range). "
+    text = f"Return against {unit}: interquartile mean over seeds and its 95 % interval (below 8 seeds their range). "
     text += "A run that ended keeps its last value."
     return [Figure(lambda: charts.add_names(charts.bands_svg(bands, order, trial.threshold), order), text)]
 
 
-def _band(store: Store, arm: ArmResult) -> Band | None:
+def _band(store: Store, arm: ArmResult, unit: StepUnit) -> Band | None:
     curves = []
     for name in arm.runs:
         table = Run(store.root / name).metrics
         came = outcome.measure_log(table, Goal(), outcome.choose_source([table]))
         if len(came.returns):
             curves.append((came.steps, came.returns))
-    return make_band(arm.name, "env steps", curves, MAX_POINTS) if curves else None
+    return make_band(arm.name, unit, curves, MAX_POINTS) if curves else None
 
 
 class _Axis:

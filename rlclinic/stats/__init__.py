@@ -45,6 +45,7 @@ from rlclinic.stats.estimates import (
 )
 from rlclinic.stats.exact_ranks import WORTH_COUNTING, as_normal_bound, exact_rank_z
 from rlclinic.stats.group_sequential import crossing_probability, obrien_fleming_bounds, pocock_bound, wang_tsiatis_bounds
+from rlclinic.stats.rank_correlation import rank_correlation
 from rlclinic.stats.significance import (
     MANY_SEEDS,
     TestResult,
@@ -100,6 +101,7 @@ __all__ = [
     "permutation",
     "pocock_bound",
     "probability_of_improvement",
+    "rank_correlation",
     "rank_z",
     "restricted_mean",
     "restricted_mean_ratio",

@@ -12,6 +12,7 @@ from rlclinic.comparison.compare import compare_sides
 from rlclinic.comparison.models import Compared, Pair
 from rlclinic.comparison.sides import Side
 from rlclinic.errors import UsageError
+from rlclinic.report import comparison as report
 from tests.comparison.builders import rows, run, side, trained_with
 
 
@@ -318,8 +319,19 @@ def test_all_censored_and_none_censored_are_both_fine() -> None:
     assert steps.ratio.value == pytest.approx(0.5)
     assert pair.reached is not None
     assert pair.reached.value == 1.0
-    same = only(compare_sides([side(*never), side(*never)])).contrasts[1]
-    assert same.p == 1.0
+
+
+def test_where_nobody_arrived_no_steps_are_compared_and_no_error_is_spent_on_them() -> None:
+    low, high = rows(6, 100, seed=1), rows(6, 112, seed=2)
+    compared = compare_sides([side(*low), side(*high)])
+    steps = only(compared).contrasts[1]
+    assert (steps.p, steps.ratio, steps.difference.value, steps.why) == (None, None, None, pairs.NOBODY)
+    (said,) = report.verdicts(compared)
+    assert "the steps" not in said.text
+    assert "no run of either side reached the threshold" in said.text
+    alone = compare_sides([side(*low, threshold=None), side(*high, threshold=None)])
+    assert only(compared).contrasts[0].p_holm == only(alone).contrasts[0].p_holm  # the only question that was asked
+    assert only(compared).detectable == only(alone).detectable
 
 
 # ── stability, gap, success, clock ──

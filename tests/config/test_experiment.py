@@ -136,3 +136,9 @@ def test_without_discount_the_horizon_is_endless_and_without_episodes_nothing_is
     config = set_values(CONFIG, ["gamma=1", "eval_episodes=0", "eval_every_env_steps=1000"])
     assert "horizon_steps" not in describe(config)
     assert describe(config)["evaluations"] == 0
+
+
+@pytest.mark.parametrize("algo", ["dqn", "bootstrapped_dqn", "q_learning"])
+def test_advantages_of_terms_are_refused_where_there_are_none(algo: str) -> None:
+    with pytest.raises(ConfigError, match=f"term_advantages, but {algo} estimates no advantages"):
+        Config(env={"id": "CartPole-v1", "term_advantages": True}, algo={"name": algo}, run={"max_env_steps": 100_000})

@@ -80,7 +80,7 @@ def test_every_shipped_variant_evaluates_while_it_trains(entry: files.Available)
         assert run.max_env_steps >= 10 * run.eval_every_env_steps
 
 
-@pytest.mark.parametrize("path", [entry.path for entry in SHIPPED] + [files._DEFAULTS], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [entry.path for entry in SHIPPED] + [files.DEFAULTS], ids=lambda path: path.stem)
 def test_every_shipped_file_explains_its_unusual_values(path: Path) -> None:
     lines = [line for line in path.read_text().splitlines() if line.strip() and not line.lstrip().startswith("#")]
     assert sum("#" in line for line in lines) >= 4

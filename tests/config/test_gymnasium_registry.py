@@ -47,6 +47,17 @@ def test_a_file_must_exist_and_a_name_in_it_be_given(tmp_path: Path, monkeypatch
         look_up("my_envs.py")
 
 
+def test_a_file_without_a_name_offers_the_environments_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = "class Car(gym.Env):\n    pass\nclass Model:\n    pass\nclass Boat:\n    def reset(self): ...\n    def step(self, action): ...\n"
+    (tmp_path / "my_envs.py").write_text(f"raise RuntimeError('imported')\n{file}")
+    with pytest.raises(NotFound, match=r"Try: my_envs.py:Car, or my_envs.py:Boat$"):
+        look_up("my_envs.py")
+    (tmp_path / "my_envs.py").write_text("class Car(gym.Env")
+    with pytest.raises(NotFound, match=r"Try: my_envs.py:MyEnv$"):
+        look_up("my_envs.py")
+
+
 def test_a_variant_may_follow_a_class_in_a_file_or_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_envs.py").write_text("")
     monkeypatch.chdir(tmp_path)

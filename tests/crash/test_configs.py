@@ -21,7 +21,7 @@ WRONG: dict[str, tuple[str | bytes, int, list[str]]] = {
         ["algo.batch_size=100 does not divide the rollout of 256", "--set algo.batch_size=128"],
     ),
     "a list": ("- ppo\n", 2, ["holds no `key: value` settings"]),
-    "bytes that are no text": (b"\xff\xfe\x00", 2, ["cannot be read"]),
+    "bytes that are no text": (b"\xff\xfe\x00", 2, ["is no text in UTF-8"]),
     "another variant": (GOOD.replace("ppo:", "other:"), 3, ["variant"]),
 }
 

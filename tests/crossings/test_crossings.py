@@ -53,6 +53,17 @@ def test_every_two_features_keep_all_promises_together(tmp_path: Path) -> None:
     assert not failed
 
 
+@pytest.mark.loop
+@pytest.mark.parametrize("algorithm", ["a3c", "impala", "appo"])
+@pytest.mark.parametrize("task", FEATURES["task"])
+def test_actors_keep_all_promises_on_every_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, algorithm: str) -> None:
+    monkeypatch.setitem(FEATURES, "actors", {"2": {"algo": {"n_actors": 2}}})
+    report = "info" if task.startswith("own") else "none"
+    outcome, why = Checked(row_of({"algorithm": algorithm, "task": task, "reports": report, "normalizers": "both"}), tmp_path).judge()
+    assert outcome != "failed", why
+    assert outcome == "trained" or "\n" in why, f"a bare refusal: {why}"
+
+
 REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "images beside numbers, for a learner of vectors": (
         {"algorithm": "td3", "task": "own, image and box"},

@@ -39,7 +39,7 @@ def resets_count_as_what_followed(_: Any) -> Any:
 
 
 def places_weigh_the_same(_: Any) -> Any:
-    return lambda count, device: torch.ones(count, dtype=torch.int64, device=device)
+    return lambda first, count, device: torch.ones(count, dtype=torch.int64, device=device)
 
 
 def rounded_before_hashing(bits: Any) -> Any:

@@ -120,6 +120,9 @@ def test_env_steps_may_be_typed_short_in_every_face() -> None:
         ("Input should be a valid integer, unable to parse string as an integer", "must be a whole number"),
         ("Input should be 'a' or 'b'", "must be 'a' or 'b'"),
         ("Value error, '60q' is not a number", "'60q' is not a number"),
+        ("List should have at least 2 items after validation, not 1", "must name at least 2"),
+        ("String should have at least 1 character", "must not be empty"),
+        ("Input should be a valid list", "must be a list"),
         ("anything else", "anything else"),
     ],
 )

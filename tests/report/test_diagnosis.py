@@ -104,6 +104,17 @@ def test_panels_show_the_series_that_evidence_names_and_the_usual_band() -> None
     assert len(kl.steps) == len(kl.center) == len(kl.low) == len(kl.high) <= 64
 
 
+def test_the_terms_of_a_reward_are_drawn_where_they_are_logged() -> None:
+    histories = recorded.histories("cp-lr-x30")
+    assert not [panel for panel in diagnose.examine(None, histories, "log").panels if panel.series.startswith("train/terms/")]
+    earned = [each.series["train/roll/ep_rew_mean"] for each in histories]
+    terms = [{f"train/terms/{name}/{what}": series for name in ("goal", "help") for what in ("return", "advantage")} for series in earned]
+    paid = [replace(each, series={**each.series, **more}) for each, more in zip(histories, terms, strict=True)]
+    drawn = [panel for panel in diagnose.examine(None, paid, "log").panels if panel.series.startswith("train/terms/")]
+    assert [panel.label for panel in drawn] == ["term goal", "term help", "advantage of goal", "advantage of help"]
+    assert all(panel.start is None and len(panel.center) > 1 for panel in drawn)
+
+
 def test_the_training_return_is_shown_among_that_of_healthy_runs_where_they_are_known() -> None:
     said, found = both("cp-lr-x100")
     first = found.panels[0]

@@ -5,11 +5,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+import rlclinic
+from rlclinic.actions import Action
 from rlclinic.ops.diagnose import write_reports
+from rlclinic.ops.diagnose.diagnose import examine_group
 from rlclinic.report import document
 from rlclinic.report import group as pages
 from rlclinic.report.group import describe_group
-from rlclinic.report.models import GroupReport, RunInfo, TrainResult
+from rlclinic.report.models import GroupReport, RunInfo, TopFinding, TrainResult
 from tests.ops.recorded import flat, record_group
 
 
@@ -89,6 +92,36 @@ def test_one_evaluation_is_no_curve_and_says_what_would_draw_one(root: Path) -> 
     assert any(isinstance(block, document.Rows) and said in block.rows for block in pages.overview(single)), "nor in `runs show`"
 
 
+def test_the_end_of_training_offers_what_its_finding_asks_for_and_not_twice_the_budget(root: Path) -> None:
+    """A run whose rate was too high, or whose reward was farmed, used to be offered the same again for twice as long."""
+    found = describe_group(record_group(root, returns=flat))
+    trial = Action("trial", found.id, rx=1)
+    finding = TopFinding(
+        cause="learning-rate-too-high",
+        title="policy step too large",
+        probability=0.9,
+        severity="high",
+        agree=1,
+        of=1,
+        rule="LRN101",
+        change="learning_rate 0.1 → 0.007",
+        command=Action("diagnose", found.id),
+        then=trial,
+    )
+
+    def offered(finding: TopFinding | None, report: GroupReport = found) -> list[str]:
+        made = TrainResult(group=found.id, runs=[], detached=False, signal=None, failed=[], report=report, files=[], finding=finding)
+        return [str(command) for block in pages.training_end(made) if isinstance(block, document.Commands) for _, command in block.rows]
+
+    twice = next(str(command) for command in found.next if "--max-env-steps" in command)
+    assert twice in offered(None)
+    assert twice in offered(finding.model_copy(update={"then": None}))
+    assert offered(finding)[:2] == [f"rlclinic diagnose {found.id}", trial]
+    assert twice not in offered(finding)
+    broken = found.model_copy(update={"seeds": [seed.model_copy(update={"state": "failed"}) for seed in found.seeds]})
+    assert trial not in offered(finding, broken), "what failed is looked into first"
+
+
 def test_commands_find_runs_in_another_folder_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     group = record_group(Path("elsewhere"))
     assert describe_group(group).next[0].endswith(" --runs-dir elsewhere")
@@ -143,6 +176,57 @@ def test_the_solution_has_the_form_of_the_trainers_answer(root: Path) -> None:
     assert "policy.act(obs, deterministic=True)" in code
 
 
+def test_the_solution_tells_terms_bonus_stages_and_code_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment in a file, trained with all of it; what stands there as deployment is run."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hall.py").write_text(HALL)
+    stages = [{"name": name, "env": {"length": length}} for name, length in (("Basic Movement", 2), ("Expert Level", 6))]
+    config = {
+        "env": {"id": "hall.py:Hall", "n_envs": 4, "kwargs": {"length": 6}},
+        "algo": {"name": "ppo", "n_steps": 16, "batch_size": 64, "n_epochs": 1, "ent_coef": 0.01},
+        "bonus": {"kind": "count", "coef": 0.2},
+        "curriculum": {"stages": stages, "eval_episodes": 2},
+        "run": {"max_env_steps": 128, "eval_episodes": 1},
+    }
+    group = rlclinic.train(config, seeds=2)
+    write_reports.write_reports(group)
+    solution = yaml.safe_load((group.path / "solution.yaml").read_text())["rl_training_solution"]
+    assert solution["training_configuration"]["reward_design"] == {
+        "task_reward": "goal, the first of its terms",
+        "shaping_rewards": ["way"],
+        "exploration_bonus": "count, weight 0.2, and entropy, weight 0.01",
+    }
+    assert [stage["stage"] for stage in solution["curriculum_stages"]] == ["Basic Movement", "Expert Level"]
+    easy = solution["curriculum_stages"][0]
+    assert easy["episodes"] > 0
+    assert 0 <= easy["success_rate"] <= 1
+    exec(compile(solution["deployment_code"], "deployment", "exec"), {})
+
+
+HALL = """
+import gymnasium as gym
+import numpy as np
+
+class Hall(gym.Env):
+    observation_space, action_space = gym.spaces.Box(0, 9, (1,), np.float32), gym.spaces.Discrete(2)
+
+    def __init__(self, length=4):
+        self.length = length
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place, self.taken = 0, 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.place, self.taken = self.place + int(action), self.taken + 1
+        there = self.place >= self.length
+        terms = {"goal": float(there), "way": 0.1 * int(action)}
+        info = {"reward_terms": terms, "is_success": there}
+        return np.full(1, self.place, np.float32), sum(terms.values()), there, self.taken >= 12 and not there, info
+"""
+
+
 def test_a_group_that_never_started_can_be_reported_on(root: Path) -> None:
     from rlclinic.config import files
     from rlclinic.runs.store import Store
@@ -178,3 +262,18 @@ def test_a_large_group_has_one_report_and_its_runs_none(tmp_path: Path, monkeypa
         assert (group.path / "report.md").exists()
     assert not any((run.path / "report.md").exists() for run in large.runs)
     assert all((run.path / "report.md").exists() for run in small.runs)
+
+
+def test_a_report_of_one_evaluation_draws_training_and_says_what_was_passed(root: Path) -> None:
+    """A dot on an empty chart, and a gap of "-13.4 (-89 %)" where only success was missing."""
+    group = record_group(root, returns=flat)
+    found, diagnosed = describe_group(group), examine_group(group)
+    assert diagnosed is not None
+    single = found.model_copy(update={"curve": found.curve.model_copy(update={"steps": [10_240]})})
+    drawn = pages.curve_figure(single, diagnosed).drawn.curve
+    assert len(drawn.steps) > 1
+    assert drawn.threshold == found.threshold
+    assert pages.curve_figure(found, diagnosed).drawn.curve == found.curve
+    passed = dict(pages.facts(found.model_copy(update={"gap": -13.4, "gap_fraction": -0.89})))
+    assert passed["return above the threshold"] == "13.4 (89 %)"
+    assert "gap to the threshold" in dict(pages.facts(found))

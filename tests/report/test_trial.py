@@ -91,6 +91,8 @@ def test_a_slower_treatment_is_said_in_env_steps_a_second_which_fall():
     slower = Guardrail(name="throughput", control=135.0, treatment=157.0, worse=True, z=-4.0)
     said = trial_words.guardrail_text(Effect.model_construct(guardrails=(slower,)))
     assert said == "WORSE: throughput 741 → 637 env steps/s"
+    said = trial_words.guardrail_text(Effect.model_construct(guardrails=(slower,)), "gradient steps")
+    assert said == "WORSE: throughput 741 → 637 gradient steps/s"
 
 
 def test_the_command_that_asks_again_repeats_everything_but_the_seeds(tmp_path):
@@ -258,6 +260,12 @@ def test_a_forecast_is_checked_against_what_was_seen_and_the_outcome_is_counted(
     assert said.endswith(f"; recorded as own trial 12 of this change for {cause}")
     steps = found.model_copy(update={"context": {**found.context, "forecasts": {"rx1": {**about, "measure": "steps", "low": 0.8}}}})
     assert ": missed (" in str(trial_words.forecast_text(steps, effect))
+    (arm,) = found.context["forecasts"]
+    forecast = {**found.context["forecasts"][arm], "has_threshold": False}
+    bare = found.model_copy(update={"context": {**found.context, "forecasts": {arm: forecast}}})
+    assert str(trial_words.forecast_text(bare, effect)).startswith(
+        "there was none: this task has no threshold to count by; recorded as own"
+    )
     new = found.model_copy(update={"context": {"causes": {"rx1": cause}}})
     assert trial_words.forecast_text(new, effect) == f"there was none; recorded as the first trial of this change for {cause}"
     assert trial_words.forecast_text(found.model_copy(update={"context": {}}), effect) is None

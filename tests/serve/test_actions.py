@@ -20,6 +20,8 @@ from tests.serve.mcp.stores import ran
 
 KINDS = ("optimize", "sensitivity")
 """What the name of a study stands for."""
+LEAST = {"seconds": 4}
+"""Options that take no 1, by the least that they take."""
 
 
 def find_actions() -> Iterator[tuple[str, Action]]:
@@ -31,15 +33,15 @@ def find_actions() -> Iterator[tuple[str, Action]]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Action" and node.args:
                 head, *rest = node.args
                 names = [word for each in rest for word in (["A", "B"] if isinstance(each, ast.Starred) else [_value(each)])]
-                options = {each.arg: _value(each.value) for each in node.keywords if each.arg is not None}
+                options = {each.arg: _value(each.value, LEAST.get(each.arg, 1)) for each in node.keywords if each.arg is not None}
                 for command in [head.value] if isinstance(head, ast.Constant) else KINDS:
                     yield f"{path.relative_to(root)}:{node.lineno}", Action(str(command), *names, **options)
 
 
-def _value(node: ast.expr) -> Any:
+def _value(node: ast.expr, computed: int = 1) -> Any:
     if isinstance(node, ast.List):
         return [_value(each) for each in node.elts]
-    return node.value if isinstance(node, ast.Constant) else 1
+    return node.value if isinstance(node, ast.Constant) else computed
 
 
 @cache
@@ -70,7 +72,7 @@ def test_a_next_action_is_a_command_that_can_be_typed(actions: list[tuple[str, A
     whole: Any = typer.main.get_command(app)
     for place, action in actions:
         command = whole
-        words = ["1" if word == "N" else word for word in shlex.split(action)[1:]]
+        words = ["1" if word in ("N", "RETURN") else word for word in shlex.split(action)[1:]]
         while hasattr(command, "commands") and words and words[0] in command.commands:
             command = command.commands[words.pop(0)]
         try:

@@ -22,7 +22,6 @@ from rlclinic.ops.runs.listing import get_run_info
 from rlclinic.ops.status.status import get_training_status
 from rlclinic.report import (
     comparison,
-    daily_report,
     diagnosis,
     gate,
     group,
@@ -37,6 +36,7 @@ from rlclinic.report import (
 from rlclinic.report import document as blocks_of
 from rlclinic.report.document import Block, Code, Commands, Figure, Figures, Points
 from rlclinic.report.group import describe_group
+from rlclinic.report.jobs import daily_report
 from rlclinic.report.lint import describe_settings
 from rlclinic.report.run import describe_info
 from rlclinic.runs.store import Store

@@ -6,14 +6,13 @@ from rlclinic.config import Config
 from rlclinic.diagnosis.case import case_of
 from rlclinic.diagnosis.findings import Diagnosis, Remedy
 from rlclinic.errors import RlclinicError
-from rlclinic.report.diagnosis import say_setting
 from rlclinic.report.models import Recommendation
 from rlclinic.runs.history import History
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.treatment.prescription import recorded_effects
 from rlclinic.treatment.prescription.prescribe import make_prescriptions
-from rlclinic.treatment.prescription.prescription import Prescription
+from rlclinic.treatment.prescription.prescription import Prescription, worded
 from rlclinic.treatment.prescription.recorded_effects import Effects
 
 
@@ -42,7 +41,7 @@ def _of_prescription(rx: Prescription) -> Recommendation:
 
 def _of_remedy(place: int, remedy: Remedy, diagnosis: Diagnosis) -> Recommendation:
     priorities = ("critical", "high", "medium") if diagnosis.causes[0].severity.rank == 2 else ("high", "medium", "low")
-    change = remedy.text if remedy.setting is None else f"{remedy.setting} {say_setting(remedy.current)} → {say_setting(remedy.value)}"
+    change = remedy.text if remedy.setting is None else f"{remedy.setting} {worded(remedy.current)} → {worded(remedy.value)}"
     return Recommendation(
         number=place,
         priority=priorities[min(place - 1, 2)],

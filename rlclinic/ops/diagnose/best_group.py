@@ -27,9 +27,11 @@ _NOT_COMPARED: Final = (
     "spec.measured",
     "spec.description",
     "run.device",
+    "run.stop_at_threshold",
     "run.threads",
     "run.data_parallel",
     "run.shard_optimizer",
+    "run.shard_weights",
     "run.allow_slower",
     "run.tensorboard",
     "run.film_every_env_steps",
@@ -106,7 +108,7 @@ def _describe(top: RankedGroup, apart: Sequence[Difference], parts_at: float | N
     facts = [reached, f"return {number(top.score)}" if top.score is not None else ""]
     facts.append("the same settings" if not apart else f"{plural(len(apart), 'setting')} differ" + ("s" if len(apart) == 1 else ""))
     if parts_at is not None:
-        facts.append(f"its curve stays above from {short(parts_at)} on")
+        facts.append(f"its curve stays above from step {short(parts_at)} on")
     return " · ".join(fact for fact in facts if fact)
 
 

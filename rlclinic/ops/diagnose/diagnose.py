@@ -27,6 +27,7 @@ from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 
 FILE = watch_list.FILE
+GAMED = "reward-gamed"
 
 
 # A log may hold anything, 1e308 included: what overflows is infinite, and neither trusted nor drawn.
@@ -121,7 +122,7 @@ def examine(
         diagnosis=diagnosis,
         standing=evidence.standing(cases),
         metrics=tuple(evidence.key_metrics(cases)),
-        panels=tuple(evidence.panels(diagnosis, cases)),
+        panels=(*evidence.panels(diagnosis, cases), *evidence.term_panels(cases)),
         marked=evidence.marked(diagnosis, cases),
         recommendations=tuple(advised),
         suspects=tuple(bug_locations.find_suspects(diagnosis, _repeat(owner), env_id, examined=seen is not None)),
@@ -149,9 +150,9 @@ def _find_env(histories: Sequence[History]) -> str | None:
     return named if isinstance(named, str) else None
 
 
-def examine_group(group: Group) -> DiagnosisReport | None:
-    """The diagnosis of a group of ours, as `train` needs it at its end; None if no run was started."""
-    return examine(group, [history.of_run(run) for run in group.runs], group.id) if group.runs else None
+def examine_group(group: Group, seen: "run_environments.Seen | None" = None) -> DiagnosisReport | None:
+    """The diagnosis of a group of ours, as `train` needs it at its end; None if no run was started. `seen`: of its environment."""
+    return examine(group, [history.of_run(run) for run in group.runs], group.id, seen=seen) if group.runs else None
 
 
 def top_finding(report: DiagnosisReport, runs_dir: Path | None = None) -> TopFinding:
@@ -168,6 +169,7 @@ def top_finding(report: DiagnosisReport, runs_dir: Path | None = None) -> TopFin
         rule=cause.rules[0] if cause.rules else None,
         change=None if change is None or cause.calm else change.change,
         command=Action("diagnose", report.target, runs_dir=runs_dir),
+        then=next((action for action in report.next if action.command != "rules"), None),
     )
 
 
@@ -304,8 +306,26 @@ def _next(owner: Run | Group | None, diagnosis: Diagnosis, advised: Sequence[Rec
         threshold = f"{diagnosis.facts.threshold:g}" if owner is None and diagnosis.facts.threshold is not None else None
         where = None if owner is None else group.runs_dir_of(owner)
         actions = [Action("trial", target if owner is None else owner.id, runs_dir=where, rx=first.number, threshold=threshold)]
+    if owner is None and diagnosis.causes[0].id == causes.NO_REFERENCE and target != "-":
+        actions.append(Action("diagnose", target, threshold="RETURN"))
     rules = diagnosis.causes[0].rules
-    return [*actions, *([Action("rules", rules[0])] if rules else [])]
+    return [*actions, *_films(owner, diagnosis), *([Action("rules", rules[0])] if rules else [])]
+
+
+def _films(owner: Run | Group | None, diagnosis: Diagnosis) -> list[Action]:
+    """Films of a policy before and after it learned to game its reward: the saved ones nearest to the ends of what was seen."""
+    first = diagnosis.causes[0]
+    if owner is None or not is_ours(owner) or first.id != GAMED:
+        return []
+    proofs = [part for finding in diagnosis.findings if finding.rule in first.rules for part in finding.evidence if part.start is not None]
+    run = owner if isinstance(owner, Run) else owner.runs[0]
+    saved = [checkpoint.step for checkpoint in run.checkpoints]
+    if not proofs or len(saved) < 2:
+        return []
+    ends = [end for end in (proofs[0].start, proofs[0].end) if end is not None]
+    steps = sorted({min(saved, key=lambda step, end=end: abs(step - end)) for end in ends})  # type: ignore[misc]
+    where = group.runs_dir_of(owner)
+    return [Action("evaluate", f"{run.id}@{step}", episodes=1, video=f"{run.id}-{step}.gif", runs_dir=where) for step in steps]
 
 
 def _blames_own_environment(owner: Run | Group | None, diagnosis: Diagnosis) -> bool:

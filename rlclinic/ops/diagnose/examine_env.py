@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any
 
 from rlclinic import core_time
 from rlclinic.errors import ConfigError, NotFound, RlclinicError, UsageError
@@ -18,6 +20,8 @@ GRACE = 3.0
 """Seconds of the limit that are kept for starting Python, importing and the last step before the end."""
 MOST_WAITED, LEAST_LEFT = 3.0, 0.05
 """How many times the limit it may wait for a core besides, and seconds that are not worth waiting for."""
+MOST_FACTS, MOST_SAID, READ_OUT = 50_000_000, 100_000, 2.0
+"""Bytes of facts, and of what an environment prints, that are kept; seconds for what was written last to arrive."""
 Facts = dict[str, Any]
 
 
@@ -28,27 +32,52 @@ def facts_of(target: str, kwargs: dict[str, Any], seconds: float, *, searches: b
     command += ["search"] if searches else []
     # A window would wait for somebody to look at it.
     surroundings = {**os.environ, "SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", "MPLBACKEND": "Agg"}
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings
-    ) as child:
-        out, err, late = _wait_for(child, seconds)
+    child = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=surroundings, process_group=0, bufsize=0
+    )
+    out, err, late = _wait_for(child, seconds)
     return _read(out, err, target, seconds, late, child.returncode)
 
 
-def _wait_for(child: subprocess.Popen[str], seconds: float) -> tuple[str, str, bool]:
-    """What it wrote, and whether it had to be ended: it had a core for that long, or waited for one three times as long."""
-    began, left = time.monotonic(), seconds
-    while True:
-        try:
-            out, err = child.communicate(timeout=left)
-        except subprocess.TimeoutExpired:
+def _wait_for(child: subprocess.Popen[bytes], seconds: float) -> tuple[str, str, bool]:
+    """What it wrote, and whether it had to be ended: it had a core for that long, or waited for one three times as long.
+
+    Only the examiner itself is waited for: a simulator that it started may outlive it, and would hold its output open for ever.
+    """
+    assert child.stdout is not None
+    assert child.stderr is not None
+    written = bytearray(), bytearray()
+    readers = [
+        threading.Thread(target=_read_on, args=(pipe, kept, most), daemon=True)
+        for pipe, kept, most in zip((child.stdout, child.stderr), written, (MOST_FACTS, MOST_SAID), strict=True)
+    ]
+    for reader in readers:
+        reader.start()
+    began, left, late = time.monotonic(), seconds, False
+    try:
+        while child.poll() is None and not late:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(left)
             left = _left(began, seconds, child.pid)
-            if left > LEAST_LEFT:
-                continue
-            child.kill()
-            out, err = child.communicate()
-            return out, err, True
-        return out, err, False
+            late = child.returncode is None and left <= LEAST_LEFT
+    finally:
+        # It and all that it started.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.kill()
+        child.wait()
+    for reader in readers:
+        reader.join(READ_OUT)
+    out, err = (bytes(kept).decode(errors="replace") for kept in written)
+    return out, err, late
+
+
+def _read_on(pipe: IO[bytes], kept: bytearray, most: int) -> None:
+    """Read until nobody holds the other end any more; the last of it is kept."""
+    with pipe:
+        while chunk := pipe.read(65_536):
+            kept += chunk
+            del kept[:-most]
 
 
 def _left(began: float, seconds: float, task: int | None) -> float:

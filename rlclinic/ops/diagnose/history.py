@@ -35,6 +35,7 @@ _SKIPPED: Final = (
     "run.threads",
     "run.data_parallel",
     "run.shard_optimizer",
+    "run.shard_weights",
     "run.allow_slower",
     "run.tensorboard",
     "run.film_every_env_steps",

@@ -8,6 +8,7 @@ from rlclinic.diagnosis.findings import Cause, Diagnosis, PossibleCause
 from rlclinic.report.group import runs_dir_of
 from rlclinic.runs.record import Group, Run
 
+MORE_SECONDS: Final = 120
 AN_ENV: Final = "my_env.py:MyEnv"
 """What stands for the user's environment where a log does not name it."""
 
@@ -46,6 +47,9 @@ def _find(possible: PossibleCause, cause: Cause, diagnosis: Diagnosis, owner: Ru
     return Action("rules", cause.rules[0]) if cause.rules else None
 
 
-def _look_at_env(diagnosis: Diagnosis, name: str, where: Path | None = None) -> Action:
+def _look_at_env(diagnosis: Diagnosis, name: str, where: Path | None = None) -> Action | None:
+    if diagnosis.witness is not None:
+        # It was looked at already, and what was seen stands beside it; where it did not come back, more time may help.
+        return Action("lint", env=diagnosis.witness.env, seconds=MORE_SECONDS) if "contract" in diagnosis.witness.skipped else None
     env = diagnosis.facts.env or AN_ENV
     return Action("lint", env=env) if name == "-" else Action("diagnose", name, env=env, runs_dir=where)

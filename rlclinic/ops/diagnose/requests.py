@@ -105,6 +105,8 @@ class RewardBalanceRequest(Request):
         "@last"
     )
     """A group, a run, or another framework's folder or file."""
+    truth: Annotated[str | None, Cli(metavar="COLUMN"), Http(max_length=200)] = None
+    """The column that says how well the task is done, e.g. train/info/distance/last; success, if it is not said."""
 
 
 class RewardCheckRequest(Request):

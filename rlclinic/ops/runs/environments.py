@@ -28,12 +28,14 @@ def list_environments(pattern: str = "") -> EnvironmentList:
             "\n  Others train too, with general settings: ",
             Action("train", pattern),
         )
+    # A file of the user's own that adds a variant says nothing of the task: what ships with it does.
+    shipped = {entry.env: entry.spec.threshold for entry in files.available() if entry.shipped}
     return EnvironmentList(
         environments=[
             EnvironmentRow(
                 id=entry.env,
                 variants=list(entry.variants),
-                threshold=entry.spec.threshold,
+                threshold=shipped.get(entry.env) if entry.spec.threshold is None else entry.spec.threshold,
                 description=entry.spec.description,
                 measured=_measured(entry.path),
                 source="shipped" if entry.shipped else str(entry.path),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rlclinic.actions import Action
 from rlclinic.errors import UsageError
+from rlclinic.report.format import step_unit
 from rlclinic.report.models import (
     CheckpointList,
     CheckpointRow,
@@ -153,6 +154,7 @@ def run_curve(run: Run, table: "Table") -> Curve:
         seeds=[seed],
         threshold=run.threshold,
         return_range=possible_returns(run.record),
+        step_unit=step_unit(run.algo, run.record),
     )
 
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rlclinic import trust
+from rlclinic import stats, trust
 from rlclinic.actions import Action, Argument
 from rlclinic.config import files
 from rlclinic.config.overrides import set_values
 from rlclinic.errors import ConfigError, NotFound, UsageError
-from rlclinic.report.models import EvaluationResult
+from rlclinic.report.models import AskedReturn, EvaluationResult
 from rlclinic.runs import env_code
 from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.recording import films
@@ -47,12 +47,14 @@ def evaluate(
     video: Path | None = None,
     trace: Path | None = None,
     env: str | None = None,
+    target_returns: Sequence[float] = (),
 ) -> EvaluationResult:
     """Score a checkpoint (the best one unless another is named; of a group, its best run) from fixed start states.
 
     trace: where an episode goes in numbers, step by step; the video is then one of the same episode, small enough for a page, and is
     left out where the environment has no pictures.
     env: another environment than the recorded one, for code that lies elsewhere or was changed: `file.py:Class`, `module:Class`, an id.
+    target_returns: what a Decision Transformer is asked for one after the other, beside what it was trained to be asked for.
     """
     from rlclinic.ops.runs.video import settle
 
@@ -68,12 +70,26 @@ def evaluate(
         note = "; ".join(text for text in (note, without) if text) or None
     else:
         recorded = None
+    asked = [_ask(policy, wanted, episodes, deterministic) for wanted in sorted(target_returns)]
     scored = policy.evaluate(episodes, deterministic=deterministic)
     successes = [float(value) for value in scored.success[0] if value == value]
     returns, lengths = scored.returns[0].tolist(), scored.lengths[0].tolist()
     changed = None if env is not None else _describe_changes(checkpoint.run)
     notes = "; ".join(text for text in (note, changed) if text)
-    return _result(checkpoint, policy, returns, lengths, successes, deterministic, recorded).model_copy(update={"note": notes or None})
+    result = _result(checkpoint, policy, returns, lengths, successes, deterministic, recorded)
+    return result.model_copy(update={"note": notes or None, "asked": asked, "follows": _judge_following(asked)})
+
+
+def _ask(policy: "Policy", wanted: float, episodes: int, deterministic: bool) -> AskedReturn:
+    returns = policy.evaluate(episodes, deterministic=deterministic, target_return=wanted).returns[0]
+    return AskedReturn(asked=wanted, return_mean=float(returns.mean()), return_std=float(returns.std()))
+
+
+def _judge_following(asked: Sequence[AskedReturn]) -> float | None:
+    """How much what is earned rises with what is asked for."""
+    import numpy as np
+
+    return stats.rank_correlation(np.array([each.asked for each in asked]), np.array([each.return_mean for each in asked]))
 
 
 def play(

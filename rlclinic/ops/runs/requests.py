@@ -151,6 +151,10 @@ class EvaluateRequest(Request):
     """Also write an episode in numbers, step by step: observations, actions, rewards, reward terms. A video is then a small one."""
     env: str | None = None
     """Act in this environment instead: an id, module:Class or file.py:Class, for code that has moved."""
+    target_returns: Annotated[list[float], Cli("--target-return", metavar="RETURN"), Http(max_length=16), Mcp(doc="", max_length=16)] = (
+        Field(default_factory=list)
+    )
+    """Of a Decision Transformer: also ask for this return, and say what is earned. Repeatable: whether it does what it is asked."""
 
 
 class ImportRequest(Request):

@@ -115,8 +115,10 @@ def _adjustable(remedy: Remedy, history: History) -> bool:
 
 
 def _command(decision: str, name: str, histories: Sequence[History], remedy: Remedy | None) -> Action | None:
-    if not histories or histories[0].source != "rlclinic":
+    if not histories:
         return None
+    if histories[0].source != "rlclinic":
+        return _command_for_log(decision, name, histories)
     if decision == "CONTINUE":
         return _more_entropy(name, histories) if watch(histories) else None
     return {
@@ -125,6 +127,15 @@ def _command(decision: str, name: str, histories: Sequence[History], remedy: Rem
         "ENDED": Action("diagnose", name),
         "SOLVED": Action("runs show", name),
     }.get(decision)
+
+
+def _command_for_log(decision: str, name: str, histories: Sequence[History]) -> Action | None:
+    """Another framework's runs are not ours to stop or adjust: what can be done is to find out more."""
+    if decision in ("CONTINUE", "SOLVED"):
+        return None
+    given = {"threshold": histories[0].threshold, "budget": histories[0].max_env_steps}
+    missing = {option: option.upper() for option, value in given.items() if value is None}
+    return Action("status", name, **missing) if decision == "UNKNOWN" and missing else Action("diagnose", name)
 
 
 def _more_entropy(name: str, histories: Sequence[History]) -> Action | None:

@@ -23,7 +23,7 @@ def get_question(target: str, runs_dir: Path = Path("runs")) -> LabelQuestion:
         return LabelQuestion(run=runs[0].id if runs else target, training=training)
     run, question = asked
     numbers = np.ravel(np.asarray(question.get("observation", ()), float)).tolist()
-    about = {name: question.get(name) for name in ("round", "step", "env", "choices", "low", "high")}
+    about = {name: question.get(name) for name in ("round", "step", "env", "choices", "allowed", "low", "high")}
     return LabelQuestion(run=run.id, id=str(question.get("id")), observation=numbers, training=training, **about)
 
 
@@ -45,8 +45,10 @@ def answer_question(request: LabelRequest) -> LabelQuestion:
 def read_answer(question: LabelQuestion, action: list[float]) -> Any:
     """The action as the environment takes it."""
     if question.choices is not None:
-        if len(action) != 1 or action[0] != int(action[0]) or not 0 <= action[0] < question.choices:
+        if len(action) != 1 or not action[0].is_integer() or not 0 <= action[0] < question.choices:
             raise UsageError(f"{action} is none of the choices 0 to {question.choices - 1}")
+        if question.allowed is not None and action[0] not in question.allowed:
+            raise UsageError(f"{int(action[0])} is forbidden here: {question.allowed} are allowed")
         return int(action[0])
     low, high = question.low or [], question.high or []
     if len(action) != len(low) or not all(np.isfinite(action)):

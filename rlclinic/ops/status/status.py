@@ -3,7 +3,7 @@
 import json
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,6 +81,7 @@ def observe(group: Group) -> LiveGroup:
         id=group.id,
         name=group.name,
         threshold=group.threshold,
+        required_success=group.goal.require_success(reported=any(member.success_rate is not None for member in members)),
         state=_joint([member.state for member in members]),
         members=members,
         env_steps=sum(member.env_steps for member in members) // max(len(members), 1),
@@ -116,15 +117,18 @@ class Pace:
         self._seen: deque[tuple[float, int]] = deque()
 
     def __call__(self, group: LiveGroup) -> LiveGroup:
-        """The group with steps per second and time left as watched; as it is until enough has been seen."""
+        """The group with steps per second and time left as watched; without the time left until enough has been seen."""
         now, total = time.monotonic(), sum(member.env_steps for member in group.members)
         if not self._seen or total > self._seen[-1][1]:
             self._seen.append((now, total))
         while len(self._seen) > 2 and now - self._seen[1][0] > self._window:
             self._seen.popleft()
         (then, before), (last, after) = self._seen[0], self._seen[-1]
-        if last - then < 1.0 or group.state != "running":
+        if group.state != "running":
             return group
+        if last - then < 1.0:
+            # The first rows took as long as the start did: what they say of the rest frightens people.
+            return group.model_copy(update={"eta_seconds": None})
         rate = (after - before) / (last - then)
         return group.model_copy(update={"steps_per_second": rate, "eta_seconds": steps_left(group.members) / rate})
 
@@ -150,8 +154,11 @@ def stop(selector: str = "@running", runs_dir: Path = Path("runs")) -> Requested
     return _request(_members(Store(runs_dir), selector), {}, stop=True)
 
 
-def adjust(selector: str, changes: Sequence[str], runs_dir: Path = Path("runs")) -> Requested:
-    """Ask live runs to change numbers (learning_rate, clip_range, ent_coef, ...); recorded, and replayed by a resume."""
+def adjust(selector: str, changes: Sequence[str], runs_dir: Path = Path("runs"), *, live: Collection[str] = ()) -> Requested:
+    """Ask live runs to change numbers (learning_rate, clip_range, ent_coef, ...); recorded, and replayed by a resume.
+
+    `live` names those of which the caller knows that they are, whatever their last word says by this machine's clock.
+    """
     from rlclinic.config import numbers, to_record
     from rlclinic.config.overrides import set_values
     from rlclinic.config.setting_names import find_setting
@@ -174,7 +181,7 @@ def adjust(selector: str, changes: Sequence[str], runs_dir: Path = Path("runs"))
     changed = {f"algo.{key}": value for key, value in new.items() if value != old[key]}
     if not changed:
         raise UsageError(f"nothing would change: {', '.join(changes)} is what {run.id} was started with")
-    return _request(runs, changed)
+    return _request(runs, changed, live=live)
 
 
 def _members(store: Store, selector: str) -> list[Run]:
@@ -186,11 +193,11 @@ def _members(store: Store, selector: str) -> list[Run]:
     return selected.runs if isinstance(selected, Group) else [selected]
 
 
-def _request(runs: Sequence[Run], numbers: dict[str, object], *, stop: bool = False) -> Requested:
+def _request(runs: Sequence[Run], numbers: dict[str, object], *, stop: bool = False, live: Collection[str] = ()) -> Requested:
     asked, skipped = [], {}
     for run in runs:
         status = run.status
-        if status.live:
+        if status.live or (status.state == "crashed" and run.id in live):
             run.ask(stop=stop, numbers=numbers or None)
             asked.append(run.id)
         else:
@@ -250,6 +257,7 @@ def _group(target: str, histories: Sequence[History], charts: forecast.Charts) -
         id=first.id if len(histories) == 1 else target,
         name=f"{first.env_id or '?'}:{first.algo or '?'}",
         threshold=first.threshold,
+        required_success=outcomes[0].required_success,
         state="running" if running else members[0].state,
         members=members,
         env_steps=sum(member.env_steps for member in members) // len(members),

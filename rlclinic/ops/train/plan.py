@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from rlclinic import datasets, trust
 from rlclinic.actions import Action, Argument
-from rlclinic.config import ADVERSARIAL, Config, OnPolicyConfig, files
+from rlclinic.config import ADVERSARIAL, Config, OffPolicyConfig, OnPolicyConfig, files
 from rlclinic.config.corrections import refusal
 from rlclinic.config.overrides import TYPED, set_values
 from rlclinic.config.schedule import Schedule
@@ -60,7 +60,7 @@ class TrainPlan:
             return None
         each = count(self.configs[0].run.max_env_steps)
         games = frames(total, self.configs[0].env.frames_per_step)
-        return f"This trains {plural(len(self.configs), 'seed')} x {each} = {short(total)} env steps{games}. Start?"
+        return f"This trains {plural(len(self.configs), 'seed')} x {each} = {short(total)} {self.configs[0].step_unit}{games}. Start?"
 
 
 def plan_training(request: TrainRequest) -> TrainPlan:
@@ -74,6 +74,8 @@ def plan_training(request: TrainRequest) -> TrainPlan:
     for config in configs[:1]:
         check_engine(config)
     check_data(configs[:1])
+    if planned.origins.get("algo.name", "").startswith(files.DEFAULTS.name):
+        check_actions(planned.configs[:1])
     for run in planned.resumed:
         trust.check(*_code_of(getattr(run.config.algo, "expert", "")))
     planned = replace(planned, configs=[_with_expert(config, Store(request.runs_dir)) for config in planned.configs])
@@ -104,6 +106,16 @@ def check_data(configs: Iterable[Config]) -> None:
         if named != env.id or env.wrappers or env.kwargs or env.frame_stack > 1 or env.time_in_obs:
             strangers.setdefault((config.env.id, str(path)), config)
     if strangers and (problem := suitability.find_problem(list(strangers.values()))) is not None:
+        raise ConfigError(problem[1])
+
+
+def check_actions(configs: Sequence[Config]) -> None:
+    """ConfigError where an algorithm that nobody has set up for an environment cannot choose its actions: before a run is made.
+
+    PPO and its relatives take any actions, so only algorithms with a replay or a table are held to their environment.
+    """
+    choosy = [config for config in configs if isinstance(config.algo, OffPolicyConfig)]
+    if choosy and (problem := suitability.find_problem(choosy)) is not None:
         raise ConfigError(problem[1])
 
 
@@ -199,6 +211,7 @@ def _ranks_of(request: TrainRequest) -> dict[str, Any]:
     return {
         "run.data_parallel": request.data_parallel,
         "run.shard_optimizer": "true" if request.shard_optimizer else None,
+        "run.shard_weights": "true" if request.shard_weights else None,
         "run.allow_slower": "true" if request.force else None,
     }
 
@@ -327,12 +340,19 @@ def _plan_fresh(request: TrainRequest, store: Store) -> TrainPlan:
         trust.approve(*trust.names_in(loaded.config.env), *_code_of(getattr(loaded.config.algo, "expert", "")))
         config, origins, notes = loaded.config, dict(loaded.origins), list(loaded.notes)
     loaded_config, (config, scaled) = config, _scale_batch(request, config)
-    origins, notes = {**origins, **(_changed(loaded_config, config) if scaled else {})}, [*notes, *scaled]
+    origins, notes = {**origins, **(_changed(loaded_config, config) if scaled else {})}, [*_overruled(request), *notes, *scaled]
     if config.env.frames_per_step is not None:
         games = frames(config.run.max_env_steps, config.env.frames_per_step)
         notes.append(f"one env step is {plural(config.env.frames_per_step, 'frame')}: {count(config.run.max_env_steps)} env steps{games}")
     plan = _with_start(request, store, _with_seeds(config, _seeds(request, [config.seed])), origins)
     return replace(plan, notes=notes, unseen_code=trust.names_code(config.env.id))
+
+
+def _overruled(request: TrainRequest) -> list[str]:
+    """A budget that was set beside the flag for it, and is not what is trained."""
+    typed = [change for change in request.changes if change.partition("=")[0] == "run.max_env_steps"]
+    budget = request.max_env_steps
+    return [] if not typed or budget is None else [f"{Argument('max_env_steps', budget)} stands; {typed[-1]} is not used"]
 
 
 def _plan_repeat(request: TrainRequest, store: Store, source: Run | Group) -> TrainPlan:
@@ -385,7 +405,7 @@ def _plan_fork(request: TrainRequest, checkpoints: Sequence[Checkpoint]) -> Trai
         notes += _check_code(checkpoint.run, before, config, "it goes on in another environment, and repeats its parent no longer")
         if config.run.max_env_steps < checkpoint.step:
             raise UsageError(
-                f"{_name(checkpoint)} lies behind a budget of {count(config.run.max_env_steps)} env steps.\n"
+                f"{_name(checkpoint)} lies behind a budget of {count(config.run.max_env_steps)} {config.step_unit}.\n"
                 "  There would be nothing left to train, and schedules would be past their end.\n"
                 "  Try: ",
                 Argument("max_env_steps", 2 * checkpoint.step),
@@ -435,9 +455,9 @@ def _plan_resume(request: TrainRequest, store: Store) -> TrainPlan:
         return _plan_extend(request, runs)
     open_runs = [run for run in runs if run.status.state != "finished"]
     if not open_runs:
-        budget = runs[0].config.run.max_env_steps
+        budget, unit = runs[0].config.run.max_env_steps, runs[0].config.step_unit
         raise UsageError(
-            f"{request.resume} has finished its {count(budget)} env steps: there is nothing to resume.\n  Train it further: ",
+            f"{request.resume} has finished its {count(budget)} {unit}: there is nothing to resume.\n  Train it further: ",
             Action("train", resume=request.resume, max_env_steps=2 * budget),
         )
     damaged = [checkpoint for run in open_runs for checkpoint in run.checkpoints if not checkpoint.valid]

@@ -64,6 +64,8 @@ class TrainRequest(Request):
     """With data_parallel, N times the environments and minibatches, and a learning rate to match (docs/data-parallel.md)."""
     shard_optimizer: Annotated[bool, Http()] = False
     """With data_parallel, each process keeps a share of the optimizer's state."""
+    shard_weights: Annotated[bool, Http()] = False
+    """With data_parallel, each process keeps a share of the weights, their gradient and the optimizer's state."""
     force: Annotated[bool, Http()] = False
     """Train with data_parallel even where one process was measured to be faster."""
     jobs: int | None = Field(None, ge=1)

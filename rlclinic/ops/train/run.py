@@ -4,11 +4,12 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Final, TypedDict
 
+from rlclinic import trust
 from rlclinic.actions import Action, Argument
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.errors import ConfigError, NotFound, RlclinicError
 from rlclinic.launch import batch, places
-from rlclinic.ops.diagnose import diagnose, lint, write_reports
+from rlclinic.ops.diagnose import diagnose, lint, run_environments, write_reports
 from rlclinic.ops.status.status import Pace, observe
 from rlclinic.ops.train import signals
 from rlclinic.ops.train.machine import has_gpu, usable_cores
@@ -105,7 +106,7 @@ def _train_runs(
     batch.train_runs(runs, restarts=restarts, stop=lambda: len(caught), observe=observer, say=say, **_place(plan, runs))
     if watch is not None:
         watch(observe(group))
-    return reported(plan, group, runs, caught[0].name if caught else None)
+    return reported(plan, group, runs, caught[0].name if caught else None, say)
 
 
 def _place(plan: TrainPlan, runs: Sequence[Run]) -> Placement:
@@ -140,9 +141,18 @@ class _Observer:
             self._say(f"engine: {decided.get('kind')} on {decided.get('device')} ({decided.get('why')})")
 
 
-def reported(plan: TrainPlan, group: Group, runs: Sequence[Run], ended_by: str | None = None) -> TrainResult:
-    """How runs that have ended came out: diagnosed, and reported on where the plan asks for it."""
+def reported(plan: TrainPlan, group: Group, runs: Sequence[Run], ended_by: str | None = None, say: Say | None = None) -> TrainResult:
+    """How runs that have ended came out: diagnosed, and reported on where the plan asks for it.
+
+    An environment of the user's own is looked at where something is wrong, as `diagnose` does it: both give the same answer. Nobody
+    who has stopped a training waits for that.
+    """
     diagnosis = diagnose.examine_group(group)
+    if diagnosis is not None and not diagnosis.diagnosis.causes[0].calm and plan.request.lint_env and ended_by is None:
+        config = group.runs[0].config.env
+        if say is not None and trust.names_code(config.id):
+            say(f"looking at {config.id}: what is wrong may lie there")
+        diagnosis = diagnose.examine_group(group, run_environments.look_at_own(group))
     report, files = write_reports.write_reports(group, diagnosis) if plan.request.report else (describe_group(group), [])
     return TrainResult(
         group=group.id,

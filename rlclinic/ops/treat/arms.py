@@ -73,13 +73,32 @@ class Resolved:
 def resolve(request: TrialRequest) -> Resolved:
     """The arms of a request; errors say what to type."""
     _check(request)
-    if request.envs:
-        return _over_environments(request)
     if request.command is not None:
         found = arms.commands(request.command, request.arms)
         trust.approve(trust.COMMAND + request.command)
         return Resolved(found[0], found[1:], source="command", described=f"your command with {found[0].title}")
-    return _of_one_environment(request)
+    resolved = _over_environments(request) if request.envs else _of_one_environment(request)
+    return resolved if request.ablate is not None else _add_uniform(resolved)
+
+
+def _add_uniform(resolved: Resolved) -> Resolved:
+    """With an arm that draws the same tasks all alike, for each that chooses among them: what it finds out about them has to beat that."""
+    added = False
+    for control, treatments in resolved.environments or [(resolved.control, resolved.treatments)]:
+        arms_of_both = [(arm, arm.config) for arm in (control, *treatments) if arm.config is not None]
+        kept = control.config.curriculum.kind if control.config is not None and control.config.curriculum is not None else None
+        for arm, config in arms_of_both:
+            if config.curriculum is None or config.curriculum.kind in ("stages", "uniform", kept):
+                continue
+            alike = set_values(config, ["curriculum.kind=uniform"])
+            if all(arms.differences(other, alike) for _, other in arms_of_both):
+                name = "uniform" if all(other.name != "uniform" for other, _ in arms_of_both) else f"{arm.name}-uniform"
+                treatments.append(arms.against(arms_of_both[0][1], alike, name))
+                arms_of_both.append((treatments[-1], alike))
+                added = True
+    if added:
+        resolved.notes.append("uniform: the same tasks drawn all alike, the control of any curriculum that chooses among them")
+    return resolved
 
 
 def _of_one_environment(request: TrialRequest) -> Resolved:

@@ -15,7 +15,7 @@ from rlclinic.errors import NotFound, UsageError
 from rlclinic.launch.batch import Progress
 from rlclinic.ops.treat import sensitivity
 from rlclinic.ops.treat.requests import OptimizeRequest
-from rlclinic.report.format import count, short
+from rlclinic.report.format import count, short, step_unit
 from rlclinic.report.models import Result
 from rlclinic.report.optimize import describe_confirmation
 from rlclinic.runs import selector, studies
@@ -206,15 +206,16 @@ def _evidence(ledger: Ledger) -> list[str]:
     best = ledger.best
     if best is None:
         return []
+    unit = step_unit(ledger.algo, ledger.start)
     searched = f"{Action('optimize', ledger.target, budget=ledger.budget)} (search {ledger.id})"
     seen = f"{best.reached} of {best.n} runs reached it" if ledger.threshold is not None else f"{best.n} runs"
     if ledger.threshold is not None and ledger.outcome == "steps":
-        seen += f" ({ledger.threshold:g}), in {count(best.score)} env steps on average"
+        seen += f" ({ledger.threshold:g}), in {count(best.score)} {unit} on average"
     return [
         searched,
         *(describe_confirmation(ledger, confirmation) for confirmation in ledger.confirmations if confirmation.done),
         f"the runs that picked it, which flatter it: {seen}",
-        f"{len(ledger.tried)} configs tried in {short(ledger.spent)} of {short(ledger.budget)} env steps",
+        f"{len(ledger.tried)} configs tried in {short(ledger.spent)} of {short(ledger.budget)} {unit}",
         *(f"not affordable: {text}" for text in ledger.not_afforded),
     ]
 

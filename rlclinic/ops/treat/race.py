@@ -139,7 +139,7 @@ def _check_seeds(request: RaceRequest, resolved: Resolved) -> None:
 def _warnings(planned: RacePlan) -> list[str]:
     budgets = {arm.name: arm.config.run.max_env_steps for arm in planned.arms if arm.config is not None}
     if len(set(budgets.values())) > 1 and not planned.trial.own_budgets:
-        return [f"arms have different budgets: they are compared up to {min(budgets.values()):,} env steps"]
+        return [f"arms have different budgets: they are compared up to {min(budgets.values()):,} {planned.trial.step_unit}"]
     return []
 
 

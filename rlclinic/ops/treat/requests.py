@@ -316,6 +316,8 @@ class SensitivityRequest(Request):
     """Also n_envs, n_steps, batch_size and n_epochs."""
     terms: Annotated[bool, Http()] = False
     """In place of numbers, the weights of the reward's terms, judged by success."""
+    truth: Annotated[str | None, Cli(metavar="COLUMN"), Http(max_length=200)] = None
+    """With terms: judge by this column, e.g. train/info/distance/last, where nobody reports success."""
     changes: Annotated[list[str], SET, CHANGES, OVERRIDES] = Field(default_factory=list)
     """KEY=VALUE settings."""
     resume: Annotated[str | None, Cli(metavar="STUDY"), RESUME, Mcp(doc="Study to go on with.")] = None
@@ -329,7 +331,7 @@ class SensitivityRequest(Request):
     @property
     def scope(self) -> Scope:
         """What is varied, and how often."""
-        return Scope(self.factors, self.seeds, self.only, self.shapes, self.terms)
+        return Scope(self.factors, self.seeds, self.only, self.shapes, self.terms, self.truth)
 
 
 class QuestionsRequest(Request):

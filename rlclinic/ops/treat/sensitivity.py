@@ -7,8 +7,9 @@ from pathlib import Path
 from pydantic import Field
 
 from rlclinic import trust
+from rlclinic.actions import Argument
 from rlclinic.config import Config, files, set_values
-from rlclinic.errors import NotFound
+from rlclinic.errors import NotFound, UsageError
 from rlclinic.launch.batch import Progress
 from rlclinic.ops.train.plan import check_data, check_installed
 from rlclinic.ops.treat.requests import SensitivityRequest
@@ -47,6 +48,8 @@ def plan(request: SensitivityRequest) -> SensitivityPlan:
     config, speed = resolve(store, request.target, request.changes)
     if request.terms and config.env.log_terms is None:
         config = config.model_copy(update={"env": config.env.model_copy(update={"log_terms": _find_terms(store, request.target)})})
+    if request.terms and request.truth is None:
+        _check_success(store, request.target)
     planned = study.plan(store, request.target, config, request.scope)
     runs = (len(planned.arms) + 1) * len(planned.seeds)
     return SensitivityPlan(
@@ -127,6 +130,22 @@ def _find_terms(store: Store, target: str) -> tuple[str, ...]:
     run = owner.runs[0] if isinstance(owner, Group) else owner
     names = [column.split("/") for column in history.of_run(run).series if column.startswith("train/terms/")]
     return tuple(dict.fromkeys(parts[2] for parts in names if parts[3] == "return"))
+
+
+def _check_success(store: Store, target: str) -> None:
+    """UsageError where runs that are named reported no success: all weights would be judged by the same 0."""
+    if not _names_run(target):
+        return
+    found = store.resolve(target)
+    owner = found.run if isinstance(found, Checkpoint) else found
+    logged = history.of_run(owner.runs[0] if isinstance(owner, Group) else owner).series
+    if not any(name.endswith("/roll/success_rate") for name in logged):
+        known = [name for name in logged if name.startswith("train/info/")] or ["train/info/NAME/last"]
+        raise UsageError(
+            f"{target} reported no success.\n  Nothing would tell whether a weight does the task good: the return changes with it.\n"
+            '  Report info["is_success"], or type what the task is measured by: ',
+            Argument("truth", known[-1]),
+        )
 
 
 def _names_run(target: str) -> bool:

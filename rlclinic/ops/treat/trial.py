@@ -215,7 +215,8 @@ def _warnings(plan: TrialPlan, power: Power) -> list[str]:
         if len(set(budgets.values())) > 1 and not plan.own_budgets:
             where = f"{part.env_id}: " if plan.environments else ""
             shown = ", ".join(f"{name} {steps:,}" for name, steps in budgets.items())
-            found.append(f"{where}arms have different budgets ({shown}): they are compared up to {min(budgets.values()):,} env steps")
+            common = f"{min(budgets.values()):,} {plan.step_unit}"
+            found.append(f"{where}arms have different budgets ({shown}): they are compared up to {common}")
     return found
 
 

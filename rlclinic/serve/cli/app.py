@@ -6,6 +6,7 @@ Nothing heavy is imported before a command needs it.
 """
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,12 +38,24 @@ from rlclinic.serve.cli.commands import (
 INTERRUPTED = 130
 
 
+PANELS = {
+    "Begin": ("demo", "doctor", "envs", "new", "ask", "guide"),
+    "Train": ("train", "status", "adjust", "stop", "label", "play", "evaluate", "config", "profile"),
+    "Look at what came out": ("runs", "compare", "import", "history", "efficiency", "curriculum"),
+    "Find out why it does not learn": ("diagnose", "lint", "rules", "explore", "reward"),
+    "Prove the fix": ("prescribe", "trial", "adopt", "race", "optimize", "sensitivity", "regress", "questions"),
+    "Learn from recorded data": ("data", "advise"),
+    "Browser, agents, other machines": ("serve", "mcp", "agents", "worker", "db", "artifacts", "trust"),
+}
+"""The commands as `--help` lists them: in the order in which somebody new needs them."""
+
+
 class Commands(TyperGroup):
     """Turns rlclinic's errors into their text on stderr and their exit code; nobody sees a traceback unasked."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Every command, also those that other packages bring, as far as they can be imported."""
-        ours = super().list_commands(ctx)
+        """Every command as PANELS has them, then those that other packages bring, as far as they can be imported."""
+        ours = [name for names in PANELS.values() for name in names]
         try:
             return [*ours, *(_find_outside() if has_outside() else {})]
         except RlclinicError:
@@ -154,6 +167,19 @@ def demo(
         code = app([*words, "--runs-dir", str(runs_dir)], standalone_mode=False)
         if code:
             raise typer.Exit(code)
+    if shutil.which("rlclinic") is None:
+        # `make demo` runs it from an environment that this shell does not know yet.
+        typer.echo(f"\nto type these commands yourself: source {Path(sys.prefix) / 'bin' / 'activate'}")
+
+
+def _panel_of(name: str) -> str:
+    return next(panel for panel, names in PANELS.items() if name in names)
+
+
+for command in app.registered_commands:
+    command.rich_help_panel = _panel_of(str(command.name or getattr(command.callback, "__name__", "")))
+for group in app.registered_groups:
+    group.rich_help_panel = _panel_of(str(group.name))
 
 
 def main() -> None:

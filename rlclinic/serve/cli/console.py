@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rlclinic.ops.jobs.audit import Caller
+    from rlclinic.ops.jobs.models import Job
     from rlclinic.report.models import Result
 
 # A pipe has no width; a table must not be cut for it.
@@ -39,6 +40,11 @@ def print_json(result: "Result") -> None:
     from rlclinic.report.document import escape_json
 
     sys.stdout.write(escape_json(result.model_dump_json(indent=2)) + "\n")
+
+
+def print_job(job: "Job", as_json: bool) -> None:
+    """What was started in the background, and what it waits for."""
+    print_json(job) if as_json else sys.stdout.write(f"{job.refers}  job {job.id} {job.reason or job.state}\n")
 
 
 class Visible:

@@ -9,6 +9,7 @@ A command whose options come from a request names its module, which is imported 
 import enum
 import functools
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -63,7 +64,23 @@ def read_number(whole: bool, least: float | None = None, most: float | None = No
     return {"parser": number, "metavar": "<int>" if whole else "<float>", "min": least, "max": most}
 
 
-RunsDir = Annotated[Path, typer.Option("--runs-dir", envvar="RLCLINIC_RUNS", help="Folder that holds the runs.", show_default=True)]
+def follow_workers(ctx: typer.Context, given: Path) -> Path:
+    """Show in the folder what workers do that share no disk with it; a command that stays goes on with that."""
+    if all(os.environ.get(variable) for variable in ("RLCLINIC_DB", "RLCLINIC_ARTIFACTS")) and not ctx.resilient_parsing:
+        from rlclinic.ops.jobs import remote
+        from rlclinic.runs.store import Store
+
+        said = set[str]()
+        remote.follow_or_say(Store(given), said)
+        remote.keep_following(Store(given), said)
+    return given
+
+
+OwnRunsDir = Annotated[Path, typer.Option("--runs-dir", envvar="RLCLINIC_RUNS", help="Folder that holds the runs.", show_default=True)]
+RunsDir = Annotated[
+    Path,
+    typer.Option("--runs-dir", envvar="RLCLINIC_RUNS", help="Folder that holds the runs.", show_default=True, callback=follow_workers),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; results only.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer yes to every question.")]
@@ -97,6 +114,47 @@ On = Annotated[
 ]
 
 
+def choose_database(given: str | None) -> str | None:
+    """Take note of where the queue of jobs is, for all that this command asks and starts."""
+    if given is not None:
+        from rlclinic.runs.database import connections
+
+        connections.choose(given)
+    return given
+
+
+Db = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="The queue of jobs: postgresql://USER@HOST/DATABASE, or sqlite; else RLCLINIC_DB.",
+        callback=choose_database,
+        # Before whatever asks the queue, wherever it stands on the line.
+        is_eager=True,
+    ),
+]
+
+
+def check_detached(on: str | None, jobs: int | None = None) -> None:
+    """UsageError where a job in the background could not keep what was asked of this process."""
+    from rlclinic.errors import UsageError
+    from rlclinic.runs.database import connections
+
+    if connections.shared() and on is not None:
+        raise UsageError(
+            f"--on {on} with --detach, and {connections.VARIABLE} names a queue: its jobs train where their workers do.\n"
+            "  Nothing was started.\n  Say it to the workers (rlclinic worker --on ray), or leave out one of the two"
+        )
+    if jobs is not None:
+        raise UsageError(
+            f"--jobs {jobs} with --detach: a job in the background takes the cores that are free when its turn comes.\n"
+            "  Nothing was started.\n  Leave out one of the two"
+        )
+
+
+Detach = Annotated[bool, typer.Option("--detach", help="As a job in the background; with --db for whichever worker has room.")]
+
+
 def choose_artifacts(given: str | None) -> str | None:
     """Take note of where runs are put, for all that this command starts."""
     if given is not None:
@@ -109,7 +167,11 @@ def choose_artifacts(given: str | None) -> str | None:
 Artifacts = Annotated[
     str | None,
     typer.Option(
-        "--artifacts", metavar="URL", help="Put runs there, too: s3://BUCKET/PREFIX; else RLCLINIC_ARTIFACTS.", callback=choose_artifacts
+        "--artifacts",
+        metavar="URL",
+        help="Put runs there, too: s3://BUCKET/PREFIX; else RLCLINIC_ARTIFACTS.",
+        callback=choose_artifacts,
+        is_eager=True,
     ),
 ]
 FromArtifacts = Annotated[str | None, typer.Option("--artifacts", metavar="URL", help="Read runs from there: s3://BUCKET/PREFIX.")]

@@ -150,7 +150,7 @@ class ArmsView:
     def __init__(self, quiet: bool) -> None:
         self._quiet, self._console = quiet, console.progress()
         self._live: Live | None = None
-        self._shown = -ARMS_PLAIN_SECONDS
+        self._shown, self._last = -ARMS_PLAIN_SECONDS, ""
 
     def __enter__(self) -> Self:
         if self._console.is_terminal and not self._quiet:
@@ -171,14 +171,14 @@ class ArmsView:
             (self._live.console if self._live is not None else self._console).print(plain_text.clean(line), soft_wrap=True)
 
     def show(self, lines: Sequence[str], summary: str, seconds: float) -> None:
-        """How far it is after so many seconds: `lines` in place, or `summary` as a line of its own where nothing can be redrawn."""
+        """How far it is after so many seconds: `lines` in place, or `summary`, where it is news, as a line of its own."""
         if self._live is not None:
             from rich.text import Text
 
             self._live.update(Text("\n".join(lines)), refresh=True)
-        elif seconds - self._shown >= ARMS_PLAIN_SECONDS:
+        elif summary != self._last and seconds - self._shown >= ARMS_PLAIN_SECONDS:
             self.say(summary)
-            self._shown = seconds
+            self._shown, self._last = seconds, summary
 
 
 def headline(group: "LiveGroup") -> str:

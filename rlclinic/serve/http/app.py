@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +38,8 @@ from rlclinic.serve.http.watch_store import StoreWatch
 from rlclinic.serve.web import routes
 
 DISPATCH_SECONDS: Final = 2.0
+CANCEL_SECONDS: Final = 0.1
+"""How long a task may take to end before it is cancelled once more."""
 CONFIGS: Final = Path("config/environments")
 """In the folder of a project."""
 ROUTERS = tuple(part.router for part in (health, session, sse, runs, train, status, diagnose, treat, compare, data, jobs))
@@ -77,8 +79,7 @@ def create_app(store: Store, settings: Settings | None = None, *, started: Calla
                     await stack.enter_async_context(part.router.lifespan_context(part))
                 yield
         finally:
-            writing.cancel()
-            await asyncio.gather(writing, return_exceptions=True)
+            await end_tasks([writing])
             access.flush()
 
     app.router.lifespan_context = lifespan
@@ -116,9 +117,7 @@ def _app_over(
             async with talking:
                 yield
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_tasks(tasks)
             here.watch.close()
             index.close()
             if link is not None:
@@ -136,6 +135,16 @@ def _link(store: Store) -> RedisLink | None:
     """The way to Redis, if one is named. Stores have their own names there, as in a database."""
     url = redis_link.read_url()
     return None if url is None else RedisLink(url, connections.identify(store))
+
+
+async def end_tasks(tasks: "Iterable[asyncio.Task[Any]]") -> None:
+    """Cancel tasks until they have ended. One that is cancelled in the moment in which what it waits for is there goes on: Python 3.11's
+    `wait_for`, which clients of servers use, too, then answers with that. Waiting for it would take as long as the server lives."""
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=CANCEL_SECONDS)
 
 
 async def _dispatch(here: Context) -> None:

@@ -67,7 +67,7 @@ def _kind(error: RlclinicError) -> tuple[int, str]:
     if isinstance(error, ConfigError):
         return 422, "this config cannot be run"
     if isinstance(error, UsageError):
-        return 400, "this request makes no sense"
+        return 400, "this request cannot be done as it was asked"
     if isinstance(error, RunBusy):
         return 409, "somebody else is writing there"
     if isinstance(error, DatabaseDown):

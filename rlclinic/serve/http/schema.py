@@ -10,7 +10,7 @@ from rlclinic.serve.http.problems import MEDIA_TYPE, Problem
 
 _PROBLEM: Final = {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
 _EVERYWHERE: Final = {
-    "400": "This request makes no sense",
+    "400": "This request cannot be done as it was asked",
     "401": "A token is needed, or this one is wrong",
     "403": "Reading only, another site, or no CSRF token",
     "404": "Nothing has this name",

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rlclinic import trust
 from rlclinic.actions import Action
-from rlclinic.errors import UsageError
+from rlclinic.errors import RunError, UsageError
 from rlclinic.launch.child import die_with
+from rlclinic.ops.jobs import remote
 from rlclinic.runs.store import Store
 from rlclinic.serve.http.security.tokens import Tokens, hash_token, make_token
 from rlclinic.serve.http.settings import Settings, check
@@ -39,6 +40,10 @@ def serve(store: Store, settings: Settings, workers: int = 1, say: Callable[[str
     tokens = Tokens(settings.tokens_path(store.root))
     check(settings, len(tokens))
     tokens.prepare()
+    try:
+        remote.settle(store)
+    except RunError as error:
+        say(str(error))  # runs can be looked at without
     limits = connections.raise_file_limit()
     listening = _listen(settings, limits.backlog)
     where = f"[{settings.host}]" if ":" in settings.host else settings.host

@@ -11,8 +11,8 @@ from rlclinic.errors import NotFound, RlclinicError
 from rlclinic.ops.diagnose.rules import list_rules
 from rlclinic.ops.jobs import audit, daily_report
 from rlclinic.ops.runs.environments import list_environments
-from rlclinic.report.daily_report import describe
 from rlclinic.report.document import escape_json, render_markdown
+from rlclinic.report.jobs.daily_report import describe
 from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.serve.agents import roles

@@ -8,7 +8,7 @@ from typing import Any, Final
 from rlclinic.comparison.frameworks import DEFAULTS
 from rlclinic.config import ALGORITHMS, Config, to_record
 from rlclinic.diagnosis import causes
-from rlclinic.diagnosis.case import case_of, first_value
+from rlclinic.diagnosis.case import case_of, first_value, to_count
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Remedy
 from rlclinic.diagnosis.signals import off_policy
 from rlclinic.errors import ConfigError
@@ -277,6 +277,9 @@ def _prescription(
 ) -> Prescription:
     expected = effects.expect(each.cause.id, each.changes, config) if effects is not None and config is not None and each.changes else None
     current = {setting: chart.settings.get(setting) for setting in each.changes}
+    if "algo.learning_starts" in current and histories:
+        # As it was logged: a config that stands for a foreign run may have had to take less.
+        current["algo.learning_starts"] = histories[0].settings.get("algo.learning_starts", current["algo.learning_starts"])
     source = histories[0].source if histories else "rlclinic"
     held_back = _hold_back(each, diagnosis, chart) if expected is None and each.changes else None
     return Prescription(
@@ -285,7 +288,7 @@ def _prescription(
         title=title(each.changes, current) or each.text,
         changes=dict(each.changes),
         current=current,
-        rationale=each.text if each.changes else _advice(each),
+        rationale=each.text if each.changes else _advice(each, number),
         evidence=_evidence(each.cause, diagnosis),
         expected=expected,
         effect=effect_class(expected),
@@ -320,6 +323,8 @@ def _hold_back(each: Candidate, diagnosis: Diagnosis, chart: Chart) -> str | Non
         return "it takes nothing of the fault away, and the runs learn without it: prove it before it is used"
     rules = {finding.rule: finding for finding in diagnosis.findings}
     proofs = [proof for rule in each.cause.rules if rule in rules for proof in rules[rule].evidence]
+    if "algo.learning_starts" in each.changes and all(off_policy.never_learned(case) for case in chart.cases):
+        return None  # without it nothing is learned at all: that is arithmetic
     vague = each.cause.kind == "symptom" or each.cause.id == causes.UNKNOWN
     if not vague and not (proofs and all(proof.series.startswith("config:") for proof in proofs)):
         return None
@@ -336,13 +341,13 @@ def _most_learn(chart: Chart) -> bool:
     return 2 * sum(learning) >= len(learning)
 
 
-def _advice(each: Candidate) -> str:
+def _advice(each: Candidate, number: int) -> str:
     """Why something is said and not set."""
     if each.cause.rules[:1] == (STOPPED,):
         return "it was stopped before its budget was used: nothing is known to be wrong with its settings"
     where = "the cure lies in the code or in the environment, so no trial can try it"
     row = causes.known().get(each.cause.id)
-    return f"should no setting help: then {where}" if row is not None and row.doses else f"{each.cause.title}: {where}"
+    return f"should no setting help: then {where}" if number > 1 and row is not None and row.doses else f"{each.cause.title}: {where}"
 
 
 def title(changes: Mapping[str, Any], current: Mapping[str, Any]) -> str:
@@ -406,11 +411,23 @@ def stand_in(histories: Sequence[History]) -> Config | None:
     budget = first.max_env_steps or first.env_steps or None
     logged = {"run.max_env_steps": budget, "spec.threshold": first.threshold, **_usual_there(first), **first.settings}
     known = {key: value for key, value in logged.items() if value is not None and key.partition(".")[0] in _SECTIONS and key not in _FIXED}
-    for key in sorted(known, key=lambda name: (name == "algo.batch_size", name)):
-        made = _nested({**settings, key: known[key]})
-        if made is not None:
-            settings, config = {**settings, key: known[key]}, made
-    return config
+    starts, ends = (to_count(known.get(name)) or 0 for name in ("algo.learning_starts", "run.max_env_steps"))
+    if starts >= ends > 0:
+        # A run that never learned is none that we would begin: one that would learn at its last step stands for it.
+        known["algo.learning_starts"] = ends - 1
+    waiting = sorted(known, key=lambda name: (name != "run.max_env_steps", name == "algo.batch_size", name))
+    while True:
+        refused = []
+        for key in waiting:
+            made = _nested({**settings, key: known[key]})
+            if made is None:
+                refused.append(key)
+            else:
+                settings, config = {**settings, key: known[key]}, made
+        # What did not fit before another setting was known may fit now: a rollout, once there are fewer copies.
+        if len(refused) == len(waiting):
+            return config
+        waiting = refused
 
 
 def _usual_there(run: History) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rlclinic.config import Config, set_values
 from rlclinic.errors import UsageError
+from rlclinic.plain_text import figure
 
 MOST_SETTINGS: Final = 2
 """More at once and nobody could say which of them helped."""
@@ -47,7 +48,7 @@ class Expected(BaseModel):
 
     @property
     def text(self) -> str:
-        """As the terminal says it: "0.41x the steps [0.25, 0.66] (80 %); adopted by 7 of 9 own trials"."""
+        """As the terminal says it: "0.41x the steps [0.25, 0.66] (80 %); such a change was adopted by 7 of 9 own trials"."""
         if self.measure == "steps":
             said = f"{self.value:.2g}x the steps [{self.low:.2g}, {self.high:.2g}]"
         elif self.has_threshold:
@@ -55,15 +56,16 @@ class Expected(BaseModel):
         else:
             said = ""  # there is no gap to close
         own, own_adopted = self.trials - self.cells, self.adopted - self.cells_improved
-        parts = [f"{said} ({100 * self.level:.0f} %)" if said else "measured on tasks with a threshold, which this one has not"]
-        parts += [f"improved {count_cells(self.cells_improved, self.cells)}"] if self.cells else []
-        parts += [f"adopted by {own_adopted} of {own} own trial{'s' if own != 1 else ''}"] if own else []
-        return "; ".join(parts)
+        parts = [f"{said} ({100 * self.level:.0f} %)" if said else "measured on tasks with a threshold; this one has none"]
+        # Outcomes are of changes in the same direction, not of this value alone.
+        seen = [f"improved {count_cells(self.cells_improved, self.cells)}"] if self.cells else []
+        seen += [f"was adopted by {own_adopted} of {own} own trial{'s' if own != 1 else ''}"] if own else []
+        return "; ".join([*parts, *([f"such a change {' and '.join(seen)}"] if seen else [])])
 
 
 def count_cells(improved: int, cells: int) -> str:
-    """ "10 of 11 planted-fault cells of 4 seeds": what ships with the package was measured on faults that were planted, not in trials."""
-    return f"{improved} of {cells} planted-fault cell{'s' if cells != 1 else ''} of 4 seeds"
+    """ "10 of 11 groups with this fault planted (4 seeds each)": what ships with the package was measured so, not in trials."""
+    return f"{improved} of {cells} group{'s' if cells != 1 else ''} with this fault planted (4 seeds each)"
 
 
 def gap_closed(before: float | None, after: float | None, threshold: float | None) -> float | None:
@@ -169,7 +171,7 @@ def worded(value: Any) -> str:
     if isinstance(value, list | tuple):
         # Wrappers are known by their names.
         return flow([each.get("id", each) if isinstance(each, Mapping) else each for each in value])
-    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
+    return figure(value) if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _schedule(value: Mapping[str, Any]) -> str:
@@ -178,4 +180,4 @@ def _schedule(value: Mapping[str, Any]) -> str:
         return flow(value)
     until = value.get("to", 1)
     by = f" by {100 * until:g} % of the run" if isinstance(until, int | float) and until < 1 else ""
-    return f"{start:g}, {value.get('schedule', 'linear')} to {end:g}{by}"
+    return f"{figure(start)}, {value.get('schedule', 'linear')} to {figure(end)}{by}"

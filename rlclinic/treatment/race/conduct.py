@@ -150,7 +150,7 @@ def charge(store: Store, planned: RacePlan, *, independent: bool = False) -> Rac
 def question(planned: RacePlan) -> str:
     """What the race asks, as a sentence."""
     trial = planned.trial
-    goal = {"steps": f"reaches {trial.threshold:g} in the fewest env steps" if trial.threshold is not None else ""}.get(
+    goal = {"steps": f"reaches {trial.threshold:g} in the fewest {trial.step_unit}" if trial.threshold is not None else ""}.get(
         trial.outcome, "ends with the highest return" if trial.outcome == "return" else "succeeds most often"
     )
     return f"{'' if trial.env_id == '?' else f'{trial.env_id}: '}which of {len(trial.arms)} arms {goal}?"

@@ -5,6 +5,7 @@ effect is a mean of differences seed by seed (`effects`).
 """
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ from rlclinic.config.schedule import Schedule
 from rlclinic.errors import ConfigError, UsageError
 from rlclinic.launch import batch
 from rlclinic.launch.batch import Study
-from rlclinic.runs import questions, studies, trials
-from rlclinic.runs.record import Group
+from rlclinic.runs import history, questions, studies, trials
+from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.runs.summary import GroupSummary
 from rlclinic.treatment.prescription.prescription import changed, spelled, worded
@@ -89,7 +90,9 @@ class Sensitivity(BaseModel):
     config: dict[str, Any]
     factors: tuple[float, ...]
     seeds: tuple[int, ...]
-    measure: Literal["steps", "return", "success"]
+    measure: Literal["steps", "return", "success", "truth"]
+    truth: str | None = Field(None, exclude_if=lambda column: column is None)
+    """The column that says how well the task is done, where that is not success."""
     arms: tuple[Arm, ...]
     skipped: tuple[str, ...] = ()
     """Numbers that were left out, and why."""
@@ -111,7 +114,8 @@ class Sensitivity(BaseModel):
     def question(self) -> questions.Question:
         """Whether any of these values of this config matters."""
         title = f"does any of {len(self.arms)} values matter: {self.measure}"
-        return questions.identify(self.env_id, from_record(self.config), [arm.name for arm in self.arms], self.measure, title)
+        judged = self.measure if self.truth is None else f"{self.measure} {self.truth}"
+        return questions.identify(self.env_id, from_record(self.config), [arm.name for arm in self.arms], judged, title)
 
     @property
     def max_env_steps(self) -> int:
@@ -147,13 +151,15 @@ class Scope:
     """Also whole numbers that change the program's shape, which train in cohorts of their own."""
     terms: bool = False
     """In place of the algorithm's numbers, the weights of the reward's terms; judged by success, which no weight changes the meaning of."""
+    truth: str | None = None
+    """With `terms`, the logged column to judge by where nobody reports success: `train/info/distance/last`."""
 
 
 def plan(store: Store, target: str, config: Config, scope: Scope | None = None) -> Sensitivity:
     """What the study would train; nothing is written. UsageError if there is nothing to vary."""
     scope = scope or Scope()
     _check(scope)
-    config = _weigh_terms(_prepare(config)) if scope.terms else _prepare(config)
+    config = _weigh_terms(_prepare(config), scope.truth) if scope.terms else _prepare(config)
     arms, skipped = _arms(config, scope)
     if not arms:
         named = ", ".join(_settings(config, True))
@@ -167,7 +173,8 @@ def plan(store: Store, target: str, config: Config, scope: Scope | None = None) 
         config=to_record(config),
         factors=tuple(scope.factors),
         seeds=tuple(range(scope.seeds)),
-        measure="success" if scope.terms else "steps" if config.spec.threshold is not None else "return",
+        measure="truth" if scope.truth else "success" if scope.terms else "steps" if config.spec.threshold is not None else "return",
+        truth=scope.truth,
         arms=tuple(arms),
         skipped=tuple(skipped),
     )
@@ -182,6 +189,14 @@ def _check(scope: Scope) -> None:
             Argument("factors", [float(f"{factor:g}") for factor in scope.factors]),
             ": each must lie between 1 and 100.\n  Type: ",
             Argument("factors", [2, 4]),
+        )
+    if scope.truth is not None and not scope.terms:
+        raise UsageError(
+            Argument("truth", scope.truth),
+            " says what weights of terms are judged by, and none are varied.\n  All else is judged by the return.\n  Type: ",
+            Argument("terms"),
+            " ",
+            Argument("truth", scope.truth),
         )
     if scope.seeds < 2:
         raise UsageError(
@@ -198,8 +213,11 @@ def _prepare(config: Config) -> Config:
     return from_record({**record, "seed": 0})
 
 
-def _weigh_terms(config: Config) -> Config:
-    """The config with a weight of 1 for each term that its runs have logged: the same reward, and all arms of one shape."""
+def _weigh_terms(config: Config, truth: str | None) -> Config:
+    """The config with a weight of 1 for each term that its runs have logged: the same reward, and all arms of one shape.
+
+    What it is judged by is logged: a number of `info` (`train/info/NAME/last`) that was not, too.
+    """
     names = config.env.log_terms or ()
     if len(names) < 2:
         raise UsageError(
@@ -209,6 +227,9 @@ def _weigh_terms(config: Config) -> Config:
     record = to_record(config)
     record["env"]["term_weights"] = dict.fromkeys(names, 1.0) | dict(config.env.term_weights)
     record["run"]["stop_at_threshold"] = False
+    told = re.fullmatch(r"train/info/(.+)/(mean|last)", truth or "")
+    if told and told[1] not in config.env.log_info:
+        record["env"]["log_info"] = [*config.env.log_info, told[1]]
     return from_record(record)
 
 
@@ -382,12 +403,24 @@ def _scores(begun: Sensitivity, group: Group, summary: GroupSummary, horizon: fl
     """
     killed = {run.id for run in group.runs if batch.is_open(run)}
     kept = [seed for seed in summary.seeds if seed.run not in killed]
+    if begun.truth is not None:
+        ends = {run.seed: _end_of(run, begun.truth) for run in group.runs if run.id not in killed}
+        worst = min((end for end in ends.values() if end is not None), default=0.0)
+        return {seed: worst if end is None else end for seed, end in ends.items()}
     if begun.measure == "success":
         return {seed.seed: 0.0 if seed.success is None else seed.success.rate for seed in kept}
     if begun.measure == "steps":
         logs = effects.as_scores([seed.reached_at for seed in kept], horizon)
         return {seed.seed: score for seed, score in zip(kept, logs, strict=True)}
     return {seed.seed: lowest if seed.last is None else seed.last for seed in kept}
+
+
+def _end_of(run: Run, column: str) -> float | None:
+    """The mean of a column over the last fifth of a run; None if it was never logged."""
+    series = history.of_run(run).series.get(column)
+    if series is None or not len(series):
+        return None
+    return fmean(series.values[-max(1, len(series) // 5) :].tolist())
 
 
 def _horizon(begun: Sensitivity, summaries: Iterable[GroupSummary]) -> float:

@@ -430,7 +430,7 @@ def arm_progress(name: str, seen: Sequence[Observation], env_id: str | None = No
         failed=sum(each.state in outcomes.FAILED for each in seen),
         env_steps=sum(each.env_steps for each in seen),
         max_env_steps=None,
-        return_mean=float(np.mean(finals)) if finals else None,
+        return_mean=float(stats.iqm(finals)) if finals else None,
         env_id=env_id,
     )
 

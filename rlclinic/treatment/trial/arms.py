@@ -1,22 +1,23 @@
 """The arms of a trial: a control and what is changed against it, as configs or as a command of the user's own."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
 from rlclinic.actions import Argument, Change
 from rlclinic.config import ALGORITHMS, Config, set_values, to_record
+from rlclinic.config.yaml_lines import SECTIONS
 from rlclinic.errors import UsageError
 from rlclinic.treatment.prescription.prescription import spelled, worded
 
 CONTROL: Final = "control"
-_SECTIONS: Final = ("spec", "env", "algo", "net", "data", "run")
 # What a trial decides by itself, or what changes nothing about learning.
 _UNCOUNTED: Final = frozenset(
     {"spec.description", "spec.source", "run.stop_at_threshold", "run.tensorboard", "run.threads", "env.workers"}
-    | {"run.film_every_env_steps", "run.histograms_every_env_steps", "run.data_parallel", "run.shard_optimizer", "run.allow_slower"}
+    | {"run.film_every_env_steps", "run.histograms_every_env_steps", "run.data_parallel", "run.shard_optimizer", "run.shard_weights"}
+    | {"run.allow_slower"}
 )
 _NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _PLACEHOLDER: Final = re.compile(r"(?<!\{)\{([A-Za-z_][A-Za-z0-9_.]*)\}(?!\})")
@@ -77,15 +78,25 @@ def differences(base: Config, config: Config) -> tuple[str, ...]:
     if new["algo"]["name"] != old["algo"]["name"]:
         found.append(f"algo.name={new['algo']['name']}")
         old["algo"] = ALGORITHMS[new["algo"]["name"]]().model_dump(mode="json")
-    for section in _SECTIONS:
-        # A section that only some configs have (data) is left out where there is none.
-        before: Mapping[str, Any] = old.get(section) or {}
+    for section in SECTIONS:
+        before, after = old.get(section), new.get(section)
+        if after is None:
+            found += [f"{section}=null"] if before is not None else []
+            continue
+        if before is None:  # a section that only some configs have (data, bonus, curriculum): its defaults need not be said
+            before = list_defaults(type(getattr(config, section)))
         found += [
             f"{section}.{key}={spelled(value)}"
-            for key, value in (new.get(section) or {}).items()
-            if before.get(key) != value and f"{section}.{key}" not in _UNCOUNTED
+            for key, value in after.items()
+            if (key not in before or before[key] != value) and f"{section}.{key}" not in _UNCOUNTED
         ]
     return tuple(found)
+
+
+def list_defaults(section: type[BaseModel]) -> dict[str, Any]:
+    """What a section has where nothing is said, as records have it; settings that must be said are left out."""
+    found = {name: field.get_default(call_default_factory=True) for name, field in section.model_fields.items() if not field.is_required()}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
 def commands(template: str, values: Sequence[str]) -> list[Arm]:

@@ -5,6 +5,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rlclinic.config import StepUnit
 from rlclinic.treatment.trial.arms import Arm
 from rlclinic.treatment.trial.sequential import Interval, Rule, RuleName
 
@@ -130,6 +131,12 @@ class TrialPlan(TrialPart):
             )
             for environment in self.environments
         )
+
+    @property
+    def step_unit(self) -> StepUnit:
+        """What budgets count."""
+        units: set[StepUnit] = {"env steps" if arm.config is None else arm.config.step_unit for part in self.parts for arm in part.arms}
+        return units.pop() if len(units) == 1 else "gradient and env steps"
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -430,6 +437,7 @@ class ArmProgress(TrialPart):
     env_steps: int
     max_env_steps: int | None
     return_mean: float | None
+    """Interquartile mean of the last evaluations, as the verdict has it."""
     env_id: str | None = Field(None, exclude_if=_is_absent)
     """Where there are several environments: the one that it is trained on."""
 

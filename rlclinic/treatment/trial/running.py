@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rlclinic import stats
 from rlclinic.actions import Action
 from rlclinic.launch import batch
 from rlclinic.launch.batch import Interrupted, StopRequests
@@ -108,6 +109,6 @@ def _progress(name: str, group: Group, env_id: str | None) -> ArmProgress:
         failed=sum(status.state in ("failed", "crashed") for status in statuses),
         env_steps=sum(status.env_steps for status in statuses),
         max_env_steps=sum(budgets) if budgets else None,
-        return_mean=sum(returns) / len(returns) if returns else None,
+        return_mean=float(stats.iqm(returns)) if returns else None,
         env_id=env_id,
     )

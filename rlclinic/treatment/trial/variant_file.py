@@ -14,15 +14,17 @@ from typing import Any, Final
 import yaml
 
 from rlclinic.actions import Argument
-from rlclinic.config import ALGORITHMS, Config, NetConfig, RunConfig, Spec, files, from_record, to_record, yaml_text
+from rlclinic.config import ALGORITHMS, Config, NetConfig, RunConfig, files, from_record, to_record, yaml_text
+from rlclinic.config.yaml_lines import SECTIONS
 from rlclinic.errors import ConfigError, RlclinicError, UsageError
 from rlclinic.runs.history import dotted
 from rlclinic.treatment.prescription.prescription import flow
+from rlclinic.treatment.trial.arms import list_defaults
 
 ADOPTED: Final = "# adopted from trial "
 RACED: Final = "# adopted from race "
 _VARIANT: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-_RESERVED: Final = ("spec", "env", "algo", "net", "run", "seed", "name")
+_RESERVED: Final = (*SECTIONS, "seed", "name")
 _WIDTH: Final = 120
 _USUAL: Final = {"from": 0.0, "to": 1.0, "warmup": 0.0}
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
@@ -123,7 +125,8 @@ def _span(text: str, variant: str) -> tuple[int, int] | None:
 def _candidates(config: Config) -> Iterator[dict[str, dict[str, Any]]]:
     """Sections to write, the shortest first: what differs from the defaults; with the task; with all that it leaves open; everything."""
     record = to_record(config)
-    short = {section: _unusual(record[section], _defaults(section, record)) for section in ("env", "algo", "net", "run")}
+    said = [section for section in SECTIONS if section != "spec" and record.get(section) is not None]
+    short = {section: _unusual(record[section], _defaults(section, record, config)) for section in said}
     short["env"] = {"id": record["env"]["id"], **short["env"]}
     short["algo"] = {"name": record["algo"]["name"], **short["algo"]}
     short = {section: values for section, values in short.items() if values}
@@ -132,14 +135,14 @@ def _candidates(config: Config) -> Iterator[dict[str, dict[str, Any]]]:
     yield {**({"spec": spec} if spec else {}), **short}
     # The environment's own file may know more of the task than the config that was tried.
     yield {"spec": {key: value for key, value in record["spec"].items() if key not in ("description", "source")}, **short}
-    yield {section: record[section] for section in ("spec", "env", "algo", "net", "run")}
+    yield {section: record[section] for section in ("spec", *said)}
 
 
-def _defaults(section: str, record: Mapping[str, Any]) -> dict[str, Any]:
+def _defaults(section: str, record: Mapping[str, Any], config: Config) -> dict[str, Any]:
     if section == "env":
         return Config(env={"id": record["env"]["id"]}).model_dump(mode="json")["env"]
-    model = {"algo": ALGORITHMS[record["algo"]["name"]], "net": NetConfig, "run": RunConfig, "spec": Spec}[section]
-    return dict(model().model_dump(mode="json"))
+    model = {"algo": ALGORITHMS[record["algo"]["name"]], "net": NetConfig, "run": RunConfig}.get(section)
+    return list_defaults(type(getattr(config, section))) if model is None else dict(model().model_dump(mode="json"))
 
 
 def _unusual(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

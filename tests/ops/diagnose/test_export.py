@@ -9,6 +9,7 @@ import yaml
 
 from rlclinic import readers
 from rlclinic.errors import NotFound, UsageError
+from rlclinic.ops.diagnose.diagnose import diagnose
 from rlclinic.ops.diagnose.export.export import ExportResult, export
 from rlclinic.ops.runs.requests import ExportRequest
 from rlclinic.runs import notes
@@ -119,3 +120,11 @@ def test_a_film_is_inside_of_the_page_and_of_the_hub_s_folder(tmp_path: Path) ->
     write(group, "hf", tmp_path / "hub")
     assert (tmp_path / "hub" / "replay.gif").read_bytes() == b"GIF89a10240"
     assert "](replay.gif)" in (tmp_path / "hub" / "README.md").read_text()
+
+
+def test_what_was_exported_for_a_hub_is_read_back(tmp_path: Path) -> None:
+    """It was taken for a run that had just been started: no step, and running."""
+    made = record_group(tmp_path / "runs", seeds=(0, 1))
+    write(made, "hf", tmp_path / "hub")
+    found = diagnose(str(tmp_path / "hub"), tmp_path / "other")
+    assert (found.diagnosis.facts.runs, found.diagnosis.facts.env_steps) == (2, 10_240)

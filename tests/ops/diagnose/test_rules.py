@@ -27,6 +27,11 @@ def test_an_unknown_family_offers_the_nearest() -> None:
         rules.list_rules("polcy")
 
 
+def test_the_beginning_of_an_id_offers_the_rules_that_begin_so() -> None:
+    with pytest.raises(NotFound, match="no rule 'pol10'; nearest: POL101, POL102"):
+        rules.explain_rule("pol10")
+
+
 def test_every_rule_is_on_the_page_of_its_family_and_every_page_has_a_family() -> None:
     rows = rules.list_rules().rules
     assert {path.name for path in DOCS.glob("*.md")} - {"index.md"} == {file_name(row.family) for row in rows}

@@ -41,6 +41,16 @@ a2c:
     assert row.source == "config/environments/Mine-v0.yaml"
 
 
+def test_an_adopted_variant_has_the_threshold_of_its_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`envs` showed none for what a trial had just been adopted as."""
+    folder = tmp_path / "config" / "environments"
+    folder.mkdir(parents=True)
+    (folder / "CartPole-v1.yaml").write_text("mine: {env: {id: CartPole-v1}, algo: {name: ppo}}\n")
+    monkeypatch.chdir(tmp_path)
+    own, shipped = (row for row in environments.list_environments("CartPole-v1").environments if row.id == "CartPole-v1")
+    assert (own.variants, own.threshold, shipped.threshold) == (["mine"], 475, 475)
+
+
 def test_a_file_that_cannot_be_read_is_listed_with_its_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config" / "environments").mkdir(parents=True)
     (tmp_path / "config" / "environments" / "Bad-v0.yaml").write_text("spec: [")

@@ -164,6 +164,19 @@ def test_another_frameworks_log_is_running_while_it_is_written_to(tmp_path: Path
     assert status.observe_folder(str(log), charts, threshold=100.0, budget=30_000)[0].state == "finished"
 
 
+def test_of_another_frameworks_log_it_is_said_what_to_give_and_where_to_look(tmp_path: Path) -> None:
+    log, charts = write_csv(tmp_path / "log.csv"), Charts(tmp_path / "runs")
+    asks = [
+        ({}, f"rlclinic status {log} --threshold THRESHOLD --budget BUDGET"),
+        ({"threshold": 100.0}, f"rlclinic status {log} --budget BUDGET"),
+        ({"threshold": 100.0, "budget": 30_000}, f"rlclinic diagnose {log}"),
+    ]
+    for known, command in asks:
+        outlook = status.observe_folder(str(log), charts, **known)[0].outlook  # type: ignore[arg-type]
+        assert outlook is not None
+        assert outlook.command == command
+
+
 def test_a_run_of_ours_is_not_foreign(root: Path) -> None:
     group = record_group(root, seeds=(0,))
     assert not status.is_foreign(str(group.runs[0].path), root)

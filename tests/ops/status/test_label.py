@@ -64,6 +64,19 @@ def test_choices_are_checked(run: Run, tmp_path: Path) -> None:
             answer_question(LabelRequest(target=run.id, action=wrong, runs_dir=tmp_path))
 
 
+def test_what_is_no_number_or_forbidden_is_no_answer(run: Run, tmp_path: Path) -> None:
+    ask(run, choices=4, allowed=[1, 3])
+    for wrong, why in ((float("nan"), "none of the choices"), (float("inf"), "none of the choices"), (2.0, r"forbidden here: \[1, 3\]")):
+        with pytest.raises(UsageError, match=why):
+            answer_question(LabelRequest(target=run.id, action=[wrong], runs_dir=tmp_path))
+    said = CliRunner().invoke(app, ["label", run.id, "--runs-dir", str(tmp_path)], input="2\nnan\nq\n").output
+    assert "one of 1, 3" in said
+    assert said.count("that is no action here") == 2
+    ask(run, (0, 4, 0, 0))
+    said = CliRunner().invoke(app, ["label", run.id, "--runs-dir", str(tmp_path)], input="nan\n1 2\nq\n").output
+    assert said.count("that is no action here") == 2
+
+
 def test_a_dialogue_answers_and_can_be_left(run: Run, tmp_path: Path) -> None:
     waiting, said = ask(run)
     left = CliRunner().invoke(app, ["label", run.id, "--runs-dir", str(tmp_path)], input="never\nq\n")

@@ -5,6 +5,7 @@ import pytest
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.ops.status import status
 from rlclinic.report.models import LiveGroup
+from rlclinic.report.status import standing
 from rlclinic.runs import control
 from tests.ops.recorded import add_checkpoint, record_group
 
@@ -35,7 +36,10 @@ def test_the_pace_is_measured_over_the_last_seconds(root: Path, monkeypatch: pyt
         return seen.model_copy(update={"members": [member.model_copy(update={"env_steps": steps}) for member in seen.members]})
 
     pace = status.Pace(window_seconds=10.0)
-    assert pace(at(1_000)).steps_per_second == seen.steps_per_second
+    assert seen.eta_seconds is not None
+    begun = pace(at(1_000))
+    assert begun.steps_per_second == seen.steps_per_second
+    assert begun.eta_seconds is None, "the first rows took as long as the start did"
     assert pace(at(2_000)).steps_per_second == 2 * 1_000 / 2
     assert pace(at(3_000)).eta_seconds == pytest.approx(2 * (10_240 - 3_000) / 1_000)
     assert pace(at(3_960)).steps_per_second == 2 * 960 / 96
@@ -118,3 +122,13 @@ def test_success_is_shown_where_the_environment_reports_it(root: Path) -> None:
     assert "eval 325  success 75 %" in progress.plain_line(reported)
     assert [column.header for column in progress.member_table(reported).columns][4] == "success"
     assert [row[5] for row in list_members(reported).rows] == ["25 %", "75 %"]
+
+
+def test_a_return_that_is_there_without_the_success_that_is_required_does_not_look_like_a_slip(root: Path) -> None:
+    """ "0 of 2 seeds reached 15 · return 28.4" left out what was missing."""
+    group = status.get_training_status(record_group(root, seeds=(0,), returns=lambda seed, share: 480.0).id, root).groups[0]
+    assert group.outlook is not None
+    assert group.required_success is None
+    asked = group.model_copy(update={"required_success": 0.9})
+    assert "reached 475 and 90 % success" in standing(asked, group.outlook)
+    assert "reached 475 ·" in standing(group, group.outlook)

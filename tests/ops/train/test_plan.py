@@ -46,6 +46,7 @@ def test_settings_and_flags_are_applied_and_flags_win(root: Path) -> None:
     config = planned.configs[0]
     assert (config.algo.gamma, config.run.max_env_steps, config.run.threads, config.run.tensorboard) == (0.9, 60_000, 2, True)
     assert planned.origins["algo.gamma"] == "--set"
+    assert "--max-env-steps 60000 stands; run.max_env_steps=5e4 is not used" in planned.notes
 
 
 def test_an_environment_without_a_file_says_that_its_settings_are_general(root: Path) -> None:
@@ -287,3 +288,10 @@ def test_an_engine_that_cannot_be_had_is_refused_before_a_folder_is_made(
 def test_a_gpu_that_is_there_may_be_asked_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlclinic.ops.train.machine.has_gpu", lambda: True)
     assert plan(root, ref="CartPole-v1:ppo", changes=["run.engine=captured", "run.device=cuda"]).configs[0].run.engine == "captured"
+
+
+def test_an_algorithm_that_cannot_choose_an_environments_actions_is_refused_before_a_run_is_made(tmp_path: Path) -> None:
+    for ref, said in (("CartPole-v1:sac", "CartPole-v1:dqn"), ("Pendulum-v1:dqn", "Pendulum-v1:sac")):
+        with pytest.raises(ConfigError, match=f"(?s)takes actions of kind.*rlclinic train {said}"):
+            plan_training(TrainRequest(ref=ref, runs_dir=tmp_path))
+    assert not list(tmp_path.iterdir())

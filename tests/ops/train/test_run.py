@@ -1,16 +1,19 @@
 """The processes here run tests.ops.fake_trainer instead of rlclinic.training; everything around them is real."""
 
+import json
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.launch import local
+from rlclinic.ops.diagnose import diagnose
 from rlclinic.ops.train import run
 from rlclinic.ops.train.plan import plan_training
 from rlclinic.ops.train.requests import TrainRequest
@@ -261,3 +264,19 @@ def test_code_that_was_trained_on_before_is_looked_at_again_only_if_it_has_chang
     examine(project, ref="farm.py:Farm:ppo", lint_env=False)
     examine(project, ref="CartPole-v1:ppo")
     assert looked == ["farm.py:Farm"]
+
+
+def test_training_of_an_own_environment_ends_with_what_a_diagnosis_says_of_both(project: Path) -> None:
+    def read_kept(result: TrainResult) -> dict[str, Any]:
+        return json.loads((project / "runs" / "@groups" / result.group / "diagnosis.json").read_text())
+
+    said: list[str] = []
+    sick = {"ref": "farm.py:Farm:ppo", "max_env_steps": 4096, "changes": ["spec.threshold=2000"]}
+    result = train(project / "runs", say=said.append, **sick)
+    report = diagnose.diagnose(result.group, project / "runs", own_env=True, write=False)
+    assert report.diagnosis.witness is not None
+    assert read_kept(result)["witness"] | {"seconds": 0} == report.diagnosis.witness.model_dump(mode="json") | {"seconds": 0}
+    assert "looking at farm.py:Farm: what is wrong may lie there" in said
+    said.clear()
+    assert read_kept(train(project / "runs", say=said.append, **sick, lint_env=False))["witness"] is None
+    assert not said

@@ -11,7 +11,7 @@ from rlclinic.ops.diagnose import write_reports
 from rlclinic.ops.train import run
 from rlclinic.ops.train.plan import TrainPlan
 from rlclinic.report.models import TrainResult
-from rlclinic.serve.cli.app import app
+from rlclinic.serve.cli.app import PANELS, app
 from tests.ops.recorded import add_checkpoint, flat, record_group
 
 COMMANDS = [
@@ -47,6 +47,14 @@ def test_every_command_has_help(command: str) -> None:
 def test_help_names_every_command() -> None:
     text = rlclinic("--help").stdout
     assert all(f" {command} " in text for command in COMMANDS if " " not in command)
+
+
+def test_every_command_is_listed_once_under_what_it_is_for() -> None:
+    """Also a command that somebody adds tomorrow: without a panel it would not be listed at all."""
+    registered = [made.name or made.callback.__name__ for made in (*app.registered_commands, *app.registered_groups)]
+    assert sorted(registered) == sorted(name for names in PANELS.values() for name in names)
+    text = rlclinic("--help").stdout
+    assert [panel for panel in PANELS if f"─ {panel} ─" not in text] == []
 
 
 def test_every_option_of_train_is_in_its_help() -> None:
@@ -365,3 +373,14 @@ def test_a_training_that_missed_ends_with_cause_change_and_the_command_that_tell
     assert lines[place + 1] == "try       learning_rate 0.1 → 0.001"
     assert lines[place + 2] == "next      rlclinic diagnose g1"
     assert [line.split()[0] for line in lines].count("next") == 1
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_demo_says_how_its_commands_can_be_typed_where_the_shell_does_not_know_them(
+    known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`make demo` ended with commands that a newcomer's shell did not find."""
+    monkeypatch.setattr("rlclinic.serve.cli.app.DEMO", ())
+    monkeypatch.setattr("rlclinic.serve.cli.app.shutil.which", lambda name: "/usr/bin/rlclinic" if known else None)
+    said = CliRunner().invoke(app, ["demo"]).output
+    assert ("bin/activate" in said) is not known

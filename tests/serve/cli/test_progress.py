@@ -144,6 +144,7 @@ def test_a_trials_lines_come_now_and_then_and_at_once_after_what_is_said_for_goo
             view.show(["control", "rx1"], summary, seconds)
         view.say("look 1")
         view.show(["control", "rx1"], "3 of 4 again", 10.5)
+        view.show(["control", "rx1"], "3 of 4 again", 30.0)  # nothing new
     assert sys.stderr.getvalue().splitlines() == said  # type: ignore[attr-defined]
 
 

@@ -1,6 +1,7 @@
 """Servers that tell each other what has changed: by PostgreSQL, by Redis, and by looking for themselves while neither answers."""
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -16,17 +17,21 @@ from rlclinic.runs.database import index as indexing
 from rlclinic.runs.database.index import Index
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
+from rlclinic.serve.http.app import create_app, end_tasks
 from rlclinic.serve.http.feeds import Feeds
+from rlclinic.serve.http.replicas import news as news_module
 from rlclinic.serve.http.replicas import redis_link
 from rlclinic.serve.http.replicas.news import Message, News
 from rlclinic.serve.http.replicas.redis_link import RedisLink
-from rlclinic.serve.http.security.access import FREE_FAILURES
+from rlclinic.serve.http.security.access import FREE_FAILURES, STRANGER_RATE
 from rlclinic.serve.http.security.tokens import Tokens
+from rlclinic.serve.http.settings import Settings
 from rlclinic.serve.http.watch_store import StoreWatch
 from tests.ops.recorded import record_group
 from tests.serve.http.processes import Server, wait_for
 from tests.serve.mcp.stores import ran
-from tests.servers import redis_server
+from tests.servers import pooler, redis_server
+from tests.servers import postgres as postgres_server
 from tests.servers.redis_server import PASSWORD
 
 Serve = Callable[..., TestClient]
@@ -44,10 +49,42 @@ async def hear_once(news: News, act: Callable[[], Any]) -> list[Message]:
     while not heard:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
-    while not task.done():  # the client of Redis may take a cancellation for its own, and go on
-        task.cancel()
-        await asyncio.sleep(0.01)
+    await end_tasks([task])
     return heard
+
+
+def test_a_server_ends_also_where_a_listener_was_cancelled_in_the_moment_of_a_message(
+    redis: redis_server.Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Python 3.11's `wait_for` gives what has just come instead of ending, and with it the client of Redis, half of the time."""
+    store = Store(tmp_path / "runs")
+    link, index = link_to(redis, store), Index(store)
+
+    async def cancel_after(turns: int) -> None:
+        news = News(index, link)
+        task = asyncio.create_task(news.run(lambda message: None))
+        while not news.heard:
+            link.add(link.key("news"), {"version": "1", "previous": "0", "changes": "null"}, 100)
+            await asyncio.sleep(0.001)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await asyncio.wait_for(end_tasks([task]), 10)
+
+    for turns in range(12):
+        ran(lambda turns=turns: cancel_after(turns))
+    index.close()
+
+    async def hear_badly(self: News, hear: Callable[[Message], None]) -> None:
+        for _ in range(3):
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(30)
+
+    monkeypatch.setattr(News, "run", hear_badly)
+    app = create_app(Store(tmp_path / "runs"), Settings(mcp=False, prepare=False, no_token=True))
+    with TestClient(app, base_url="http://localhost") as client:
+        assert client.get("/api/v1/health").status_code == 200
+        started = time.monotonic()
+    assert time.monotonic() - started < 10
 
 
 @pytest.mark.usefixtures("postgres")
@@ -61,6 +98,32 @@ def test_an_index_in_postgresql_tells_every_server_when_it_has_changed(tmp_path:
     one.close()
     other.close()
     connections.forget()
+
+
+def test_a_pooler_of_transactions_passes_no_news_on_which_is_said_and_nobody_waits_for_any(
+    postgres: postgres_server.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(indexing.VARIABLE, "shared")
+    monkeypatch.setattr(news_module, "HEAR_SECONDS", 1.0)
+    with pooler.serve(postgres) as pool:
+        monkeypatch.setenv(connections.VARIABLE, pool.url)
+        index = Index(Store(tmp_path / "runs"))
+
+        async def listen() -> bool:
+            news = News(index)
+            task = asyncio.create_task(news.run(lambda message: None))
+            deadline = time.monotonic() + 20
+            while not caplog.records and not news.heard:
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.01)
+            heard = news.heard
+            await end_tasks([task])
+            return heard
+
+        assert not ran(listen)
+        assert "is a pooler of transactions between?" in caplog.text
+        index.close()
+        connections.forget()
 
 
 def link_to(server: redis_server.Server, store: Store) -> RedisLink:
@@ -180,16 +243,21 @@ def wait_for_group(events: Any, make: Callable[[], str]) -> tuple[str, str]:
 
 
 def test_wrong_tokens_and_floods_are_counted_by_all_servers_together(
-    redis: redis_server.Server, serve: Serve, root: Path, sick: Group
+    redis: redis_server.Server, serve: Serve, root: Path, sick: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A machine that is busy answers late: then each would count for itself, as it should.
+    monkeypatch.setattr(redis_link, "ANSWER_SECONDS", 10.0)
     Tokens(root / "@server" / "tokens.json").add("alice", "read", {})
     one, other = (serve(require_token=True) for _ in range(2))
     for number in range(FREE_FAILURES):
         answered = (one, other)[number % 2].post("/api/v1/session", json={"token": f"rlc_{number}"})
         assert answered.status_code == 401
     assert {client.post("/api/v1/session", json={"token": "rlc_x"}).status_code for client in (one, other)} == {429}
-    codes = [client.get("/api/v1/health").status_code for _ in range(75) for client in (one, other)]
-    assert 80 <= codes.count(200) < 140
+    rate, burst = STRANGER_RATE
+    began = time.monotonic()
+    codes = [client.get("/api/v1/health").status_code for _ in range(110) for client in (one, other)]
+    # Each alone would let all 110 pass.
+    assert 0.8 * burst <= codes.count(200) <= burst + rate * (time.monotonic() - began) + 1
     # Without Redis each counts for itself.
     redis.kill()
     alone = [client.get("/api/v1/health").status_code for _ in range(60) for client in (one, other)]

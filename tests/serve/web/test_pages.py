@@ -60,6 +60,11 @@ def test_the_table_is_sorted_filtered_grouped_and_kept_in_the_address(page: Any,
     page.expected += ["400", "422"]
     page.press("input[aria-label=Filter]", "Enter")
     page.wait_for_selector(".problem:has-text('no column')")
+    # What was refused stays where it can be put right, and is no part of the view: the next click works.
+    assert page.input_value("input[aria-label=Filter]") == "nonsense=1"
+    assert page.url == address
+    page.click("th[data-column='best'] button")
+    page.wait_for_selector(".problem", state="detached")
 
 
 def test_many_rows_are_tagged_archived_and_deleted_at_once(page: Any, tmp_path: Any) -> None:
@@ -151,6 +156,18 @@ def test_the_page_says_what_to_change_and_how_sure_the_cause_is(page: Any, site:
     assert "learning_rate" in shown(page, ".rx.first .change")
     assert re.search(r"p 0\.\d\d|p 1\.00", shown(page, ".answer .odds"))
     assert "CartPole" in shown(page, ".config")
+    card = shown(page, ".rx.first")
+    assert card.index("learning_rate") < card.index("Expect")
+
+
+def test_a_number_is_judged_by_the_limits_that_its_band_has(page: Any, site: Site) -> None:
+    """A KL of 1e-6 was called usual, beside a diagnosis of steps that are too small: its band has no lower end."""
+    page.goto(f"{site.url}/groups/{site.sick.id}")
+    page.wait_for_selector(".chart .fine")
+    said = page.eval_on_selector_all(".chart .fine", "marks => marks.map((mark) => mark.textContent)")
+    assert said
+    assert all(text in ("✓ above 0", "✓ usual") or text.startswith("✓ below ") for text in said)
+    assert "✓ below 0.5" in said or "✓ above 0" in said
 
 
 def test_what_a_learner_with_a_replay_logs_is_drawn_where_it_was_logged(page: Any, site: Site) -> None:

@@ -41,11 +41,11 @@ def test_frames_are_stacked_only_where_the_past_tells_what_is_hidden() -> None:
     assert told[0].title == "return the missing component of the state"
 
 
-def test_a_short_limit_that_is_reported_as_an_end_is_made_as_long_as_the_task() -> None:
+def test_a_short_limit_that_is_reported_as_an_end_is_made_as_long_as_the_task_and_shown() -> None:
     short = config("env.max_episode_steps=60")
     reported = cases.unsolved(ENDS_AT_LIMIT, settings={"env.max_episode_steps": 60})
     found = changes(caused(("time-limit-as-terminal", 0.9)), reported, short)
-    assert found[:2] == [{"env.max_episode_steps": 500}, {"env.time_in_obs": True}]
+    assert found[:2] == [{"env.max_episode_steps": 500, "env.time_in_obs": True}, {"env.time_in_obs": True}]
     # The environment says that time is up, and the code forgets it: no setting mends that.
     cut = cases.unsolved({**ENDS_AT_LIMIT, "train/sentinel/truncated": 3.0}, settings={"env.max_episode_steps": 60})
     assert changes(caused(("time-limit-as-terminal", 0.9)), cut, short) == []

@@ -556,6 +556,14 @@ def test_a_foreign_run_is_treated_by_the_settings_that_it_logged():
     assert "PPO(..., learning_rate=linear_schedule(" in first.foreign
 
 
+def test_a_short_foreign_run_keeps_its_rollout_whatever_our_own_copies_would_make_of_it():
+    """512 steps of 8 copies do not fit into a budget of 3,000, 512 of the run's single one do."""
+    logged = {"algo.n_steps": 512, "algo.batch_size": 64, "env.n_envs": 1}
+    made = stand_in([replace(builders.unsolved(), source="sb3", settings=logged, env_steps=3_072, max_env_steps=3_000)])
+    assert made is not None
+    assert (made.run.max_env_steps, made.env.n_envs, made.algo.n_steps, made.batch_rows) == (3_000, 1, 512, 64)
+
+
 def test_what_a_foreign_log_leaves_open_is_that_frameworks_default_and_the_rollout_that_its_iterations_show():
     steps = [256.0 * place for place in range(1, 17)]
     counted = {"epoch": make_series(steps, range(1, 17), "epoch")}
@@ -582,6 +590,17 @@ def test_what_a_foreign_log_does_not_say_is_led_back_from_what_it_counts():
         logged = {"train/hp/alpha": make_series(steps, alphas, "train/hp/alpha")}
         soft = stand_in([replace(run, algo="sac", series=logged)])
         assert getattr(soft and soft.algo, "ent_coef", "?") == kept
+
+
+def test_a_foreign_run_that_never_learned_is_to_begin_sooner_whatever_else_is_unknown():
+    """Its budget was left out of the config that stands for it, so that everything was computed for a million steps."""
+    known = replace(builders.q_learner(), source="sb3", series={}, env_steps=20_000, max_env_steps=20_000)
+    late = replace(known, settings={"algo.learning_starts": 20_000, "algo.buffer_size": 200})
+    made = stand_in([late])
+    assert made is not None
+    assert (made.run.max_env_steps, made.algo.learning_starts) == (20_000, 19_999)
+    found = make_prescriptions(diagnosis_of("learning-starts-too-late"), [late])
+    assert [(rx.title, rx.held_back) for rx in found] == [("learning_starts 20000 → 400", None)]
 
 
 def test_an_algorithm_that_is_not_ours_gets_words_and_no_patch():
@@ -793,3 +812,22 @@ def test_what_only_copes_with_a_fault_of_the_environment_is_held_back_while_the_
         stacked = [rx for rx in make_prescriptions(found, [run]) if "env.frame_stack" in rx.changes]
         assert stacked
         assert all((rx.held_back is not None) is held for rx in stacked)
+
+
+def test_a_stuck_log_without_kl_is_offered_the_rate_that_its_gradient_steps_ask_for_and_no_falling_one():
+    """A rate of 1e-5 was to fall to 0 ("keeps what was learned") where nothing was learned, and KL had not been logged."""
+    steps = [2_048.0 * place for place in range(1, 60)]
+    returns = make_series(steps, [21.0 + place % 2 for place in range(59)], "train/roll/ep_rew_mean")
+    low = replace(
+        builders.unsolved(),
+        source="sb3",
+        series={"train/roll/ep_rew_mean": returns},
+        settings={"algo.learning_rate": 1e-5},
+        env_steps=120_832,
+        max_env_steps=120_832,
+    )
+    first = make_prescriptions(diagnosis_of("unknown"), [low])[0]
+    assert first.title == "learning_rate 1e-5 → 0.0003, linear to 0"
+    assert "no KL is known; rate x gradient steps per rollout is 0.0032" in first.rationale
+    usual = replace(low, settings={"algo.learning_rate": 3e-4})
+    assert not any("learning_rate" in rx.title for rx in make_prescriptions(diagnosis_of("unknown"), [usual]))

@@ -159,11 +159,11 @@ def test_cells_of_planted_faults_are_not_called_trials():
     found = Effects(cells).expect(CAUSE, RATE, config())
     assert found is not None
     assert (found.trials, found.cells, found.cells_improved) == (11, 11, 10)
-    assert "improved 10 of 11 planted-fault cells of 4 seeds" in found.text
+    assert "improved 10 of 11 groups with this fault planted (4 seeds each)" in found.text
     assert "trial" not in found.text
     both = Effects([*cells, outcome(0.8, measure="return", adopted=True)]).expect(CAUSE, RATE, config())
     assert both is not None
-    assert "improved 10 of 11 planted-fault cells of 4 seeds; adopted by 1 of 1 own trial" in both.text
+    assert "improved 10 of 11 groups with this fault planted (4 seeds each) and was adopted by 1 of 1 own trial" in both.text
 
 
 def test_every_shipped_outcome_is_a_cell_of_four_seeds():
@@ -182,9 +182,9 @@ def test_a_share_of_a_gap_is_not_promised_to_a_task_that_has_no_threshold():
     known = Effects([outcome(1.07, number=number, measure="return", adopted=True) for number in range(4)])
     bare = config().model_copy(update={"spec": config().spec.model_copy(update={"threshold": None})})
     said = known.expect(CAUSE, RATE, bare).text
-    assert said.startswith("measured on tasks with a threshold, which this one has not; adopted by 4 of 4")
+    assert said.startswith("measured on tasks with a threshold; this one has none; such a change was adopted by 4 of 4")
     assert "%" not in said
-    assert "which this one has not" not in known.expect(CAUSE, RATE, config()).text
+    assert "this one has none" not in known.expect(CAUSE, RATE, config()).text
 
 
 def test_every_trial_moves_the_chance_of_helping():

@@ -51,6 +51,28 @@ def test_another_algorithm_is_one_change_and_what_differs_from_its_defaults():
     assert set_values(BASE, list(arms.differences(BASE, other))) == other
 
 
+MAZE = load("Maze-v0:ppo").config
+SIZES = "curriculum={kind: uniform, parameter: size, range: [5, 9], bins: 3}"
+
+
+@pytest.mark.parametrize(
+    ("base", "changes", "told"),
+    [
+        (BASE, ["bonus.kind=count", "bonus.coef=0.1"], ("bonus.kind=count", "bonus.coef=0.1")),
+        (BASE, ["bonus={kind: rnd, coef: 0.05, until: first_success}"], ("bonus.kind=rnd", "bonus.until=first_success")),
+        (set_values(BASE, ["bonus.kind=rnd"]), ["bonus.coef=0.1"], ("bonus.coef=0.1",)),
+        (set_values(BASE, ["bonus.kind=rnd"]), ["bonus=null"], ("bonus=null",)),
+        (BASE, ["cost_limit=25"], ("cost.limit=25.0",)),
+        (set_values(MAZE, [SIZES]), ["curriculum.kind=learnability"], ("curriculum.kind=learnability",)),
+        (set_values(MAZE, [SIZES]), ["curriculum=null"], ("curriculum=null",)),
+    ],
+)
+def test_what_is_added_to_a_config_is_a_change_that_rebuilds_it(base: Config, changes: list[str], told: tuple[str, ...]) -> None:
+    other = set_values(base, changes)
+    assert arms.differences(base, other) == told
+    assert set_values(base, list(told)) == other
+
+
 def test_where_a_run_stops_and_how_it_is_computed_is_no_change():
     other = set_values(BASE, ["run.stop_at_threshold=true", "run.threads=2", "seed=7"])
     assert arms.differences(BASE, other) == ()

@@ -67,6 +67,23 @@ def test_whatever_was_tried_loads_as_it_was_tried(tmp_path_factory, changes):
     assert text.startswith("# adopted from trial t3f")
 
 
+@pytest.mark.parametrize(
+    ("env", "change"),
+    [
+        ("CartPole-v1", "bonus={kind: rnd, coef: 0.2, until: first_success}"),
+        ("CartPole-v1", "cost={limit: 25, multiplier: 1}"),
+        ("Maze-v0", "curriculum={kind: learnability, parameter: size, range: [5, 9], bins: 3}"),
+        ("Maze-v0", "curriculum={stages: [{name: 5 by 5, env: {size: 5}, success_threshold: 0.9}, {name: whole, env: {size: 9}}]}"),
+    ],
+)
+def test_a_bonus_a_limit_and_a_curriculum_are_kept_with_the_winner(env, change, tmp_path):
+    config = set_values(load(f"{env}:ppo").config, [change])
+    text = variant_file.written("", config, "mine", EVIDENCE, env)
+    (tmp_path / f"{env}.yaml").write_text(text)
+    assert same(files.load(f"{env}:mine", search=tmp_path).config, config)
+    assert len(text.splitlines()) < 25
+
+
 def test_a_task_that_was_described_in_other_words_is_still_written_in_few_lines(tmp_path):
     mine = BASE.model_copy(update={"spec": BASE.spec.model_copy(update={"description": "", "source": ""})})
     text = variant_file.written("", mine, "mine", EVIDENCE, "CartPole-v1")

@@ -8,21 +8,25 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from rlclinic.actions import Action
-from rlclinic.errors import RlclinicError
+from rlclinic.errors import RlclinicError, UsageError
 from rlclinic.ops.diagnose.ask import guides
 from rlclinic.ops.diagnose.ask.search import Document, read_words, search
 from rlclinic.ops.diagnose.requests import AskRequest
 from rlclinic.ops.runs.requests import ExportFormat
 from rlclinic.report.ask import AskAnswer, Nearby
 from rlclinic.report.format import count, duration, number, percent, plural, short
+from rlclinic.report.guide import Guide
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 
+EXAMPLE: Final = "why is my reward not going up"
 _ID: Final = re.compile(r"\b[A-Za-z0-9][A-Za-z0-9._-]{2,63}\b")
 
 
 def ask(request: AskRequest) -> AskAnswer:
     """Answer a question in words: what is meant, what the store says about it, and the command with the last group filled in."""
+    if not request.question.strip():
+        raise UsageError("the question is empty.\n  There is nothing to answer.\n  Type for example: ", Action("ask", EXAMPLE))
     group, run, named = _mentioned(request.question, request.runs_dir)
     # An id is no word: "what is wrong with g7k2" asks what "what is wrong with my run" asks.
     found = search(_ID.sub(lambda word: "my run" if word[0] in named else word[0], request.question))
@@ -34,24 +38,28 @@ def ask(request: AskRequest) -> AskAnswer:
     subject = run.id if run is not None else group.id if group is not None else None
     if best.kind == "guide":
         guide = guides.get_guide(best.name).guide
-        facts, change = _facts(guide.name, group, run)
+        facts, change, rule = _facts(guide.name, group, run)
         commands = list(dict.fromkeys(_fill(text, group, run, request.question) for text in guide.type))
         if guide.name == "batch-size" and group is not None:
             commands = [text.replace("batch_size=1024", f"batch_size={_other_batch(group)}") for text in commands]
-        if change and subject is not None and not any(" trial " in text for text in commands):
-            commands.append(Action("trial", subject, rx=1))
+        calls = guide.call
+        if rule is not None:
+            calls = [re.sub(r'^explain_rule\(rule="[^"]+"\)$', f'explain_rule(rule="{rule}")', text) for text in calls]
+            commands = [re.sub(r"^rlclinic rules \S+$", f"rlclinic rules {rule}", text) for text in commands]
+        if change is not None and subject is not None and not any(" trial " in text for text in commands):
+            commands.append(Action("trial", subject, rx=change))
         return AskAnswer(
             question=request.question,
             known=True,
             kind="guide",
             name=guide.name,
             title=guide.question,
-            answer=read_words()["answers"].get(guide.name, guide.answer) if group is not None else guide.answer,
+            answer=_answer(guide, group),
             about=subject,
             facts=facts,
             steps=guide.steps,
             commands=[Action.quoted(text) for text in commands],
-            calls=list(dict.fromkeys(_fill(text, group, run, request.question) for text in guide.call)),
+            calls=list(dict.fromkeys(_fill(text, group, run, request.question) for text in calls)),
             cannot=guide.cannot,
             nearby=near,
         )
@@ -69,6 +77,16 @@ def ask(request: AskRequest) -> AskAnswer:
         commands=[Action.quoted(_fill(command, group, run, request.question))],
         nearby=near,
     )
+
+
+def _answer(guide: Guide, group: Group | None) -> str:
+    """A guide's own answer, or what is said instead where the question is about runs in the store."""
+    if group is not None and group.summary.verdict == "SOLVED" and guide.name in ("stuck", "not-solved"):
+        return (
+            f"{group.id} did what it should. If another group or run is meant, name it in the question (rlclinic runs table lists them); "
+            "logs of another framework: rlclinic diagnose FOLDER."
+        )
+    return read_words()["answers"].get(guide.name, guide.answer) if group is not None else guide.answer
 
 
 def _explain(document: Document) -> tuple[str, str]:
@@ -127,20 +145,20 @@ def _fill(text: str, group: Group | None, run: Run | None, question: str) -> str
     return filled.replace("@last", subject)
 
 
-def _facts(name: str, group: Group | None, run: Run | None) -> tuple[list[str], bool]:
-    """What the store says about a question, in numbers; and whether there is a change to try."""
+def _facts(name: str, group: Group | None, run: Run | None) -> tuple[list[str], int | None, str | None]:
+    """What the store says about a question, in numbers; the prescription to try, if there is one; and the rule that says why."""
     if group is None:
-        return [f"there are no runs in this store yet: {Action('train', 'CartPole-v1:ppo', seeds=4)}"], False
+        return [f"there are no runs in this store yet: {Action('train', 'CartPole-v1:ppo', seeds=4)}"], None, None
     try:
         if name == "in-progress":
-            return _progress(group), False
+            return _progress(group), None, None
         if name == "batch-size":
-            return _batches(group), False
+            return _batches(group), None, None
         if name in ("too-slow", "did-not-converge", "stuck", "not-solved", "crashes", "faster", "just-finished"):
             return _diagnosed(name, group, run)
     except RlclinicError as error:
-        return [str(error).splitlines()[0]], False
-    return [], False
+        return [str(error).splitlines()[0]], None, None
+    return [], None, None
 
 
 def _progress(group: Group) -> list[str]:
@@ -154,7 +172,7 @@ def _progress(group: Group) -> list[str]:
     return lines or [f"nothing is training now; {group.id} ended {group.verdict}"]
 
 
-def _diagnosed(name: str, group: Group, run: Run | None) -> tuple[list[str], bool]:
+def _diagnosed(name: str, group: Group, run: Run | None) -> tuple[list[str], int | None, str | None]:
     """Where the group stands, since when, why, what to change, and what the best group here needed."""
     from rlclinic.ops.diagnose.diagnose import diagnose
 
@@ -170,21 +188,24 @@ def _diagnosed(name: str, group: Group, run: Run | None) -> tuple[list[str], boo
         lines += [f"{each.id} {each.status.state}: {each.status.reason}" for each in failed[:2]] or ["no run of it failed or crashed"]
     cause = report.diagnosis.causes[0]
     lines.append(f"first cause: {cause.title}, p {cause.probability:.2f}" + (f" ({cause.rules[0]})" if cause.rules else ""))
-    change = bool(report.recommendations) and not cause.calm
-    if change:
+    advised = [] if cause.calm else report.recommendations
+    if advised:
         lines.append(f"first change: {report.recommendations[0].change}")
     if name in ("faster", "too-slow"):
         lines += _speed(group)
     if report.comparable is not None:
         lines.append(f"best here: {report.comparable.group}, {report.comparable.said}")
-    return lines, change
+    # Advice is no prescription that a trial could try.
+    change = next((each.number for each in advised if each.prescribed and each.overrides), None)
+    return lines, change, cause.rules[0] if cause.rules else None
 
 
 def _standing(group: Group) -> str:
     summary = group.summary
     parts = [f"{group.id} {summary.verdict}"]
     if summary.threshold is not None and summary.seeds:
-        parts.append(f"{summary.n_reached} of {plural(summary.n_seeds, 'seed')} reached {number(summary.threshold)}")
+        asked = "" if summary.required_success is None else f" and {percent(summary.required_success)} success"
+        parts.append(f"{summary.n_reached} of {plural(summary.n_seeds, 'seed')} reached {number(summary.threshold)}{asked}")
     if summary.score is not None:
         parts.append(f"return {number(summary.score.value)}")
     reached = [seed.reached_at for seed in summary.reached if seed.reached_at is not None]

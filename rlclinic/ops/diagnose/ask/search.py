@@ -161,7 +161,7 @@ class _Index:
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self.documents = documents
-        self._counts = {id(document): Counter(document.ideas) for document in documents}
+        self._counts = {id(document): Counter(set(document.ideas)) for document in documents}
         self._mean = sum(len(document.ideas) for document in documents) / len(documents)
         known = Counter(idea for document in documents for idea in set(document.ideas))
         self._weights = {idea: math.log(1 + (len(documents) - n + 0.5) / (n + 0.5)) for idea, n in known.items()}

@@ -38,9 +38,10 @@ def regress(
     save_baseline: Annotated[
         Path | None, typer.Option("--save-baseline", metavar="FILE", help="Keep the group that is named as a baseline, and end.")
     ] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Train and judge in the background, as a job; --resume shows how far.")] = False,
+    detach: options.Detach = False,
     on: options.On = None,
     artifacts: options.Artifacts = None,
+    db: options.Db = None,
     strict: Annotated[bool, typer.Option("--strict", help="Undecided ends with 6, too.")] = False,
     quiet: options.Quiet = False,
     yes: options.Yes = False,
@@ -63,8 +64,8 @@ def regress(
     if detach:
         from rlclinic.ops.jobs.start import start_regression
 
-        job = start_regression(request, by=console.person())
-        console.print_json(job) if as_json else typer.echo(f"{job.refers}  job {job.id} {job.reason or job.state}")
+        options.check_detached(on)
+        console.print_job(start_regression(request, by=console.person()), as_json)
         return
     with progress.watch(quiet) as view:
         result = regress.regress(

@@ -60,7 +60,7 @@ def check(request: "CheckRequest", as_json: options.Json = False) -> None:
 
 
 def convert(request: "ConvertRequest", as_json: options.Json = False) -> None:
-    """Write data of another format as a folder that stays on disk while it is learned from, or as Minari's."""
+    """Write data in another format: a folder that stays on disk while it is learned from, or what other programs read."""
     from rlclinic.ops.data.convert import convert
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import results

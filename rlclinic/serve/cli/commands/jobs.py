@@ -40,8 +40,8 @@ def set_budget(runs_dir: Path, env_steps: int | None, wall: str | None) -> None:
 def agents_budget(request: "BudgetRequest", as_json: options.Json = False) -> None:
     """Say how much agents may train in this store, or show how much of it is left."""
     from rlclinic.ops.jobs import budget
-    from rlclinic.report.daily_report import describe_budget
     from rlclinic.report.document import Rows
+    from rlclinic.report.jobs.daily_report import describe_budget
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import terminal
 
@@ -54,7 +54,7 @@ def agents_budget(request: "BudgetRequest", as_json: options.Json = False) -> No
 def agents_report(request: "ReportRequest", as_json: options.Json = False) -> None:
     """The morning report: what ran, what was found, what is adopted, what is left."""
     from rlclinic.ops.jobs import daily_report
-    from rlclinic.report.daily_report import describe
+    from rlclinic.report.jobs.daily_report import describe
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import terminal
 
@@ -83,19 +83,20 @@ def agents_audit(request: "AuditRequest", as_json: options.Json = False) -> None
 
 def worker(
     until_empty: Annotated[bool, typer.Option("--until-empty", help="End once nothing waits and nothing runs.")] = False,
-    db: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="The queue that workers share: postgresql://USER@HOST/DATABASE, or sqlite; else RLCLINIC_DB."),
-    ] = None,
+    db: options.Db = None,
     tags: Annotated[str, typer.Option(metavar="TAG,…", help="What this worker has: jobs that need other tags are left alone.")] = "",
     jobs: Annotated[
         int | None,
-        typer.Option(**{**options.read_number(True, 1), "metavar": "N"}, help="Jobs at a time; default: as many as there are cores for."),
+        typer.Option(
+            **{**options.read_number(True, 0), "metavar": "N"},
+            help="Jobs at a time; default: as many as there are cores for (on a Ray cluster elsewhere: cores of it that they may take). "
+            "0: only plans trials and searches, which takes none.",
+        ),
     ] = None,
     on: options.On = None,
     artifacts: options.Artifacts = None,
     alive: Annotated[Path | None, typer.Option(metavar="FILE", help="Touch this file again and again: for a cluster's probe.")] = None,
-    runs_dir: options.RunsDir = Path("runs"),
+    runs_dir: options.OwnRunsDir = Path("runs"),
 ) -> None:
     """Do queued jobs. Of a shared queue (--db): Ctrl-C gives them back with checkpoints. Without: it ends this alone, jobs go on."""
     from rlclinic.ops.jobs import models, pool, start
@@ -104,7 +105,6 @@ def worker(
     from rlclinic.runs.store import Store
 
     store = Store(runs_dir)
-    connections.choose(db)
     with signals.caught_signals() as caught:
         if connections.shared():
             has = job_queue.check_tags([tag.strip() for tag in tags.split(",") if tag.strip()])
@@ -120,9 +120,9 @@ def worker(
 def efficiency(request: "EfficiencyRequest", as_json: options.Json = False) -> None:
     """Where the time of a training went, what it cost, and what another worker would gain."""
     from rlclinic.ops.jobs.efficiency import report_efficiency
+    from rlclinic.report.jobs.efficiency import describe
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import terminal
-    from rlclinic.serve.cli.text.efficiency import describe
 
-    report = report_efficiency(request.target, request.runs_dir)
+    report = report_efficiency(request.target, request.runs_dir, out=request.out)
     console.print_json(report) if as_json else terminal.show(describe(report))

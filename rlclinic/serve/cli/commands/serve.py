@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 serve_app = typer.Typer(help="Serve the dashboard, the HTTP API and MCP.", invoke_without_command=True, no_args_is_help=False)
 token_app = typer.Typer(help="Who may come in: tokens with scopes.", no_args_is_help=True)
 db_app = typer.Typer(help="The index of runs behind searches, and the queue of jobs; run folders stay the truth.", no_args_is_help=True)
-Database = Annotated[
-    str | None, typer.Option("--db", metavar="URL", help="The queue: postgresql://USER@HOST/DATABASE, or sqlite; else RLCLINIC_DB.")
-]
 serve_app.add_typer(token_app, name="token")
 
 Scope = Literal["read", "own", "write"]
@@ -50,6 +47,7 @@ def serve(
     redis: Annotated[
         str | None, typer.Option("--redis", metavar="URL", help="Servers tell each other at once, and share limits; else RLCLINIC_REDIS.")
     ] = None,
+    db: options.Db = None,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:
     """Serve the dashboard, the HTTP API (/api/v1) and MCP (/mcp) until interrupted; trainings that it started go on."""
@@ -87,6 +85,7 @@ def mcp(
     read_only: Annotated[bool, typer.Option("--read-only", help="Only the tools that look.")] = False,
     all_runs: Annotated[bool, typer.Option("--all-runs", help="Agents may also stop and change what they did not start.")] = False,
     allow_path: Annotated[list[Path] | None, typer.Option(help="Logs may also be read from this folder. Repeatable.")] = None,
+    db: options.Db = None,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:
     """Serve coding agents on stdin and stdout (Model Context Protocol). What they start goes on when this ends."""
@@ -176,13 +175,11 @@ def db_status(runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = 
 
 
 @db_app.command("migrate")
-def db_migrate(db: Database = None, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
+def db_migrate(db: options.Db = None, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
     """Make the tables of the queue of jobs and of the audit, or bring them up to date."""
     from rlclinic.ops.jobs import database
-    from rlclinic.runs.database import connections
     from rlclinic.serve.cli import console
 
-    connections.choose(db)
     done = database.migrate_database(runs_dir)
     console.print_json(done) if as_json else typer.echo(f"{done.database}: tables of version {done.now} (before: {done.before or 'none'})")
 
@@ -190,16 +187,14 @@ def db_migrate(db: Database = None, runs_dir: options.RunsDir = Path("runs"), as
 @db_app.command("move")
 def db_move(
     origin: Annotated[str, typer.Option("--from", metavar="URL", help="Where the queue is now: sqlite, or a URL.")] = "sqlite",
-    db: Database = None,
+    db: options.Db = None,
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
     """Take this store's queue of jobs, and its audit, from one database to another; workers are stopped before."""
     from rlclinic.ops.jobs import database
-    from rlclinic.runs.database import connections
     from rlclinic.serve.cli import console
 
-    connections.choose(db)
     moved = database.move_queue(origin, runs_dir)
     console.print_json(moved) if as_json else typer.echo(
         f"{moved.jobs} jobs, {moved.waiting} of them waiting, and {moved.audit_lines} lines of the audit are now in {moved.database}"
@@ -207,14 +202,12 @@ def db_move(
 
 
 @db_app.command("check")
-def db_check(db: Database = None, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
+def db_check(db: options.Db = None, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
     """Say whether the queue of jobs can be reached, and whether it agrees with the store. Exit code 1 if not."""
     from rlclinic import plain_text
     from rlclinic.ops.jobs import database
-    from rlclinic.runs.database import connections
     from rlclinic.serve.cli import console
 
-    connections.choose(db)
     found = database.check_database(runs_dir)
     if as_json:
         console.print_json(found)

@@ -1,5 +1,6 @@
 """`rlclinic status`, `stop`, `adjust` and `label`: how runs stand, what to expect, whom to tell, and changing them as they train."""
 
+import math
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,6 +64,7 @@ def status(
         ),
     ] = None,
     webhook: Annotated[str | None, typer.Option(metavar="URL", help="POST the same events there as JSON.")] = None,
+    db: options.Db = None,
     as_json: options.Json = False,
 ) -> None:
     """How runs stand: how likely they reach the threshold, why, and whether to go on."""
@@ -82,7 +84,7 @@ def status(
         _tell(alerts, report)
 
 
-def stop(request: "StopRequest", as_json: options.Json = False) -> None:
+def stop(request: "StopRequest", db: options.Db = None, as_json: options.Json = False) -> None:
     """Ask runs to save a checkpoint and stop."""
     from rlclinic.ops.jobs import audited
     from rlclinic.serve.cli import console
@@ -92,7 +94,7 @@ def stop(request: "StopRequest", as_json: options.Json = False) -> None:
     console.print_json(result) if as_json else results.print_requested(result, "checkpoint and stop")
 
 
-def adjust(request: "AdjustRequest", as_json: options.Json = False) -> None:
+def adjust(request: "AdjustRequest", db: options.Db = None, as_json: options.Json = False) -> None:
     """Change a number of a run while it trains: --set algo.ent_coef=0.01."""
     from rlclinic.ops.jobs import audited
     from rlclinic.serve.cli import console
@@ -145,7 +147,7 @@ def _describe_question(question: "LabelQuestion") -> str:
     widest = max((abs(number) for number in question.observation), default=1.0) or 1.0
     bars = [f"  [{index}] {number:>10.4g}  {_bar(number / widest)}" for index, number in enumerate(question.observation[:40])]
     if question.choices is not None:
-        how = f"0 to {question.choices - 1}"
+        how = f"0 to {question.choices - 1}" if question.allowed is None else f"one of {', '.join(map(str, question.allowed))}"
     else:
         low, high = question.low or [], question.high or []
         keys = " (a: lowest, s: middle, d: highest)" if len(low) == 1 else ""
@@ -168,9 +170,10 @@ def _read_action(question: "LabelQuestion", typed: str) -> list[float] | None:
         numbers = [float(part) for part in typed.replace(",", " ").split()]
     except ValueError:
         return None
-    wanted = 1 if question.choices is not None else len(low)
-    fits = len(numbers) == wanted and (question.choices is None or (numbers[0].is_integer() and 0 <= numbers[0] < question.choices))
-    return numbers if fits else None
+    if question.choices is None:
+        return numbers if len(numbers) == len(low) and all(map(math.isfinite, numbers)) else None
+    choices = range(question.choices) if question.allowed is None else question.allowed
+    return numbers if len(numbers) == 1 and numbers[0] in choices else None
 
 
 def _event(text: str) -> tuple[str, str]:

@@ -28,6 +28,7 @@ def train(
     request: "TrainRequest",
     on: options.On = None,
     artifacts: options.Artifacts = None,
+    db: options.Db = None,
     require_threshold: options.RequireThreshold = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -36,18 +37,14 @@ def train(
     """Train an agent with one or many seeds, and say how it went."""
     if request.detach and require_threshold:
         raise typer.BadParameter("--detach returns before the threshold can be known; leave out --require-threshold")
-    from rlclinic.errors import UsageError
     from rlclinic.ops.train.plan import plan_training
     from rlclinic.ops.train.run import train
     from rlclinic.runs.database import connections
     from rlclinic.serve.cli import console, progress
     from rlclinic.serve.cli.text import results
 
-    if on is not None and request.detach and connections.shared():
-        raise UsageError(
-            f"--on {on} with --detach, and {connections.VARIABLE} names a queue: its jobs train where their workers do.\n"
-            "  Nothing was started.\n  Say it to the workers (rlclinic worker --on ray), or leave out one of the two"
-        )
+    if request.detach:
+        options.check_detached(on)
     plan = plan_training(request)
     if plan.question and not yes and console.is_attended() and not console.confirm(plan.question):
         raise typer.Exit(2)

@@ -30,6 +30,8 @@ def trial(
     jobs: options.Jobs = None,
     on: options.On = None,
     artifacts: options.Artifacts = None,
+    detach: options.Detach = False,
+    db: options.Db = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would do, can see and costs; train nothing.")] = False,
     planned: Annotated[bool, typer.Option("--plan", help="The same with a table of seeds and time against effects.")] = False,
     quiet: options.Quiet = False,
@@ -41,7 +43,13 @@ def trial(
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text.trial import View, print_trials
 
-    if request.resume is not None or request.extend is not None:
+    if detach:
+        options.check_detached(on, jobs)
+    if detach and (request.resume is not None or request.extend is not None):
+        from rlclinic.ops.jobs.start import start_trial
+
+        console.print_job(start_trial(request, by=console.person()), as_json)
+    elif request.resume is not None or request.extend is not None:
         tid = request.resume or trial.extend_trial(request).id
         with View(trial.show_trial(tid, request.runs_dir).trial.plan, quiet) as view:
             result = trial.resume_trial(tid, request.runs_dir, view, jobs)
@@ -52,10 +60,12 @@ def trial(
         listed = trial.list_trials(request.runs_dir)
         console.print_json(listed) if as_json else print_trials(listed)
     else:
-        _start_trial(request, jobs, dry_run or planned, planned, quiet, as_json, yes)
+        _start_trial(request, jobs, dry_run or planned, planned, quiet, as_json, yes, detach)
 
 
-def _start_trial(request: "TrialRequest", jobs: int | None, dry_run: bool, table: bool, quiet: bool, as_json: bool, yes: bool) -> None:
+def _start_trial(
+    request: "TrialRequest", jobs: int | None, dry_run: bool, table: bool, quiet: bool, as_json: bool, yes: bool, detach: bool
+) -> None:
     from rlclinic.ops.treat import trial
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text.trial import View, ask_to_start, print_preview
@@ -68,6 +78,11 @@ def _start_trial(request: "TrialRequest", jobs: int | None, dry_run: bool, table
         print_preview(preview)
     if not yes and not ask_to_start():
         raise typer.Exit(2)
+    if detach:
+        from rlclinic.ops.jobs.start import start_trial
+
+        console.print_job(start_trial(request, by=console.person()), as_json)
+        return
     console.audit_start(request.runs_dir, "trial", " ".join(request.targets) or preview.control, arms=preview.arms)
     with View(preview.plan, quiet) as view:
         result = trial.run_trial(preview, request.runs_dir, view, jobs)
@@ -90,6 +105,8 @@ def race(
     jobs: options.Jobs = None,
     on: options.On = None,
     artifacts: options.Artifacts = None,
+    detach: options.Detach = False,
+    db: options.Db = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would do, can see and costs; train nothing.")] = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -101,11 +118,17 @@ def race(
     from rlclinic.serve.cli.text.race import View, print_preview, print_races
     from rlclinic.serve.cli.text.trial import ask_to_start
 
+    if detach:
+        options.check_detached(on, jobs)
     if show is not None:
         _end_race(race.show_race(show, request.runs_dir), as_json)
     elif everything:
         listed = race.list_races(request.runs_dir)
         console.print_json(listed) if as_json else print_races(listed)
+    elif detach and (request.resume is not None or request.extend is not None):
+        from rlclinic.ops.jobs.start import start_race
+
+        console.print_job(start_race(request, by=console.person()), as_json)
     elif request.resume is not None or request.extend is not None:
         id = request.resume or race.extend_race(request).id
         with View(quiet) as view:
@@ -120,6 +143,11 @@ def race(
             print_preview(preview)
         if not yes and not ask_to_start():
             raise typer.Exit(2)
+        if detach:
+            from rlclinic.ops.jobs.start import start_race
+
+            console.print_job(start_race(request, by=console.person()), as_json)
+            return
         console.audit_start(request.runs_dir, "race", " ".join(request.targets), arms=preview.arms)
         with View(quiet) as view:
             result = race.run_race(preview, request.runs_dir, view, jobs)
@@ -161,6 +189,8 @@ def sensitivity(
     jobs: options.Jobs = None,
     on: options.On = None,
     artifacts: options.Artifacts = None,
+    detach: options.Detach = False,
+    db: options.Db = None,
     dry_run: DryRun = False,
     yes: options.Yes = False,
     quiet: options.Quiet = False,
@@ -182,6 +212,12 @@ def sensitivity(
             study.print_sensitivity_plan(planned)
         if dry_run or not study.agreed(yes, as_json):
             return
+    if detach:
+        from rlclinic.ops.jobs.start import start_sensitivity
+
+        options.check_detached(on, jobs)
+        console.print_job(start_sensitivity(request, by=console.person()), as_json)
+        return
     watch = None if quiet else study.ProgressLine()
     with caught_signals() as caught:
         running: dict[str, Any] = {"watch": watch, "stop": lambda: bool(caught), "cores": jobs}
@@ -203,6 +239,8 @@ def optimize(
     jobs: options.Jobs = None,
     on: options.On = None,
     artifacts: options.Artifacts = None,
+    detach: options.Detach = False,
+    db: options.Db = None,
     dry_run: DryRun = False,
     yes: options.Yes = False,
     quiet: options.Quiet = False,
@@ -223,6 +261,14 @@ def optimize(
             study.print_search_plan(planned)
         if dry_run or not study.agreed(yes, as_json):
             return
+    if detach:
+        from rlclinic.ops.jobs.start import start_optimize
+
+        options.check_detached(on, jobs)
+        if until is not None:
+            raise typer.BadParameter("--until with --detach: rlclinic stop ends a job, and --resume goes on; leave out one of the two")
+        console.print_job(start_optimize(request, by=console.person()), as_json)
+        return
     watch, say = (None, None) if quiet else (study.ProgressLine(), study.say)
     with caught_signals() as caught:
         running: dict[str, Any] = {"until": until, "watch": watch, "say": say, "stop": lambda: bool(caught), "cores": jobs}

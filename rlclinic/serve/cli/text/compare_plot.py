@@ -39,7 +39,8 @@ def lines(bands: Sequence[Band], threshold: float | None, width: int = 78, heigh
             _shade(grid, band, place, row, shade)
     for band, place in zip(bands, places, strict=True):
         _letters(grid, band, place, row)
-    end = {"env steps": short(last), "seeds an arm": f"{last:.0f} seeds an arm"}.get(bands[0].axis) or duration(last)
+    axis = bands[0].axis
+    end = short(last) if axis.endswith("steps") else f"{last:.0f} {axis}" if axis == "seeds an arm" else duration(last)
     notes = [""] * height
     if threshold is not None:
         notes[row(threshold)] = f" {line}"

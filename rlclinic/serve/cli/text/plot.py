@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rlclinic.report.charts import value_range
-from rlclinic.report.format import number, short
+from rlclinic.report.format import duration, number, short
 
 if TYPE_CHECKING:
-    from rlclinic.report.charts import Bar
+    from rlclinic.report.charts import Bar, TimelineBar
     from rlclinic.report.models import Curve
 
 BAND, THRESHOLD, MARKED = "░", "┄", "▒"
@@ -137,3 +137,29 @@ def tornado_lines(bars: "Sequence[Bar]") -> list[str]:
         left, right = (drawn, "") if bar.place < 0 else ("", drawn)
         lines.append(f"{bar.label:<24}{left:>{HALF}}│{right:<{HALF}}  {bar.text}")
     return lines
+
+
+PHASES = {"env": "█", "act": "▓", "learn": "▒"}
+"""Of a timeline; what else a process does with its time is REST, and what it does in no phase is OTHER."""
+REST, OTHER = "░", "·"
+
+
+def timeline_lines(bars: "Sequence[TimelineBar]", seconds: float, width: int) -> list[str]:
+    """Processes under each other, each from when it began to when it ended; the signs are shares of its time."""
+    if not bars:
+        return []
+    labels = min(max(len(bar.label) for bar in bars), 24)
+    columns = max(width - labels - 16, 16)
+    whole = max(seconds, *(bar.began + bar.seconds for bar in bars), 1e-9)
+    lines = []
+    for bar in bars:
+        start = min(round(bar.began / whole * columns), columns - 1)
+        length = max(1, min(round(bar.seconds / whole * columns), columns - start))
+        signs, at = "", 0.0
+        for name, share in bar.phases.items():
+            at += share
+            signs += PHASES.get(name, OTHER if name == "other" else REST) * (round(min(at, 1.0) * length) - len(signs))
+        drawn = f"{' ' * start}{signs.ljust(length, OTHER)}"
+        lines.append(f"  {bar.label[:labels]:<{labels}} │{drawn:<{columns}}│ {duration(bar.seconds)}{f' {bar.text}' if bar.text else ''}")
+    legend = "  ".join([*(f"{sign} {name}" for name, sign in PHASES.items()), f"{REST} eval, writing and the like", f"{OTHER} no phase"])
+    return [*lines, f"  {'':<{labels}}  {legend}"]

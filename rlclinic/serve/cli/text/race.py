@@ -39,7 +39,7 @@ class View(ArmsView):
 
 def _progress_lines(event: "RaceEvent") -> list[str]:
     lines = [
-        f"  {arm.name:<26}{arm.ended}/{arm.runs} ended, {arm.solved} solved, {short(arm.env_steps)} env steps"
+        f"  {arm.name:<26}{arm.ended}/{arm.runs} ended, {arm.solved} solved, {short(arm.env_steps)} steps"
         for arm in event.arms[:MOST_LINES]
     ]
     return [f"  {_whole_line(event)}", *lines, *([f"  and {len(event.arms) - MOST_LINES} more"] if len(event.arms) > MOST_LINES else [])]
@@ -48,7 +48,7 @@ def _progress_lines(event: "RaceEvent") -> list[str]:
 def _whole_line(event: "RaceEvent") -> str:
     runs, ended, solved = (sum(getattr(arm, name) for arm in event.arms) for name in ("runs", "ended", "solved"))
     steps = sum(arm.env_steps for arm in event.arms)
-    ends = f"{ended} of {plural(runs, 'run')} ended, {solved} solved, {short(steps)} env steps"
+    ends = f"{ended} of {plural(runs, 'run')} ended, {solved} solved, {short(steps)} steps"
     return f"round {event.number}  {plural(len(event.arms), 'arm')}: {ends}"
 
 

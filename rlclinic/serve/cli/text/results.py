@@ -257,6 +257,11 @@ def print_evaluation(result: "EvaluationResult") -> None:
     if result.required_success is not None:
         missed = result.success_rate is None or result.success_rate < result.required_success
         blocks.append(Text(f"success of {percent(result.required_success)} {'missed' if missed else 'reached'}"))
+    blocks += [
+        Text(f"asked for {number(each.asked)}, it earns {number(each.return_mean)} ± {number(each.return_std)}") for each in result.asked
+    ]
+    if result.follows is not None:
+        blocks.append(Text(f"what it earns follows what it is asked for with a rank correlation of {number(result.follows)}"))
     about = [("video", result.video or ""), ("note", result.note or "")]
     terminal.show([*blocks, Rows([pair for pair in about if pair[1]])])
 
@@ -329,6 +334,8 @@ def print_environments(result: "EnvironmentList") -> None:
     from rlclinic.report import tasks
 
     terminal.show(tasks.describe_environments(result))
+    if len(result.environments) > tasks.FEW:
+        console.progress().print(f"What was measured of each variant: rlclinic envs {result.environments[0].id}")
     console.progress().print("Any other Gymnasium id trains too, with general settings: rlclinic train Some-v0:ppo")
 
 
@@ -407,12 +414,12 @@ def print_history(result: "EnvironmentHistory") -> None:
 
 
 def _group_cells(tried: "Tried", result: "EnvironmentHistory") -> list[str]:
-    from rlclinic.report.diagnosis import say_setting
+    from rlclinic.treatment.prescription.prescription import worded
 
     mark = " (best)" if tried.id == result.best else " (worst)" if tried.id == result.worst else ""
     when = ago(max(0.0, time.time() - tried.created)) if tried.created else tried.source
     reached = BLANK if tried.reached is None else f"{tried.reached}/{tried.seeds}"
-    changed = [f"{key.partition('.')[2] or key} {say_setting(value)}" for key, value in tried.changed.items()]
+    changed = [f"{key.partition('.')[2] or key} {worded(value)}" for key, value in tried.changed.items()]
     steps = short(tried.steps_to_threshold)
     return [tried.id + mark, when, tried.algo or "unknown", str(tried.seeds), reached, number(tried.score), steps, listed(changed, 4)]
 

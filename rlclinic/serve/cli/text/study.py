@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rlclinic.report.document import Commands, Gap, Points, Rows, Verdict
-from rlclinic.report.format import count, duration, plural, short
+from rlclinic.report.format import count, duration, plural, short, step_unit
 from rlclinic.serve.cli import console
 from rlclinic.serve.cli.text import terminal
 
@@ -56,7 +56,7 @@ def print_sensitivity_plan(plan: "SensitivityPlan") -> None:
         ("numbers", ", ".join(settings)),
         *(("left out", text) for text in study.skipped),
         ("runs", f"{plural(len(study.arms) + 1, 'arm')} x {plural(len(study.seeds), 'seed')}, all arms on the same fresh seeds"),
-        ("cost", f"at most {count(plan.max_env_steps)} env steps{_took(plan.seconds)}"),
+        ("cost", f"at most {count(plan.max_env_steps)} {step_unit(study.algo, study.config)}{_took(plan.seconds)}"),
         *(("note", text) for text in plan.notes),
     ]
     what = f"{study.env_id} · {study.algo} · {study.target}: every number times and divided by {factors}"
@@ -82,10 +82,11 @@ def say(text: str) -> None:
 
 def print_search_plan(plan: "SearchPlan") -> None:
     """What is searched, and what it may cost."""
-    goals = {"steps": "fewer env steps", "wall": "less time", "return": "a higher return", "stability": "less spread over seeds"}
+    unit = step_unit(plan.algo)
+    goals = {"steps": f"fewer {unit}", "wall": "less time", "return": "a higher return", "stability": "less spread over seeds"}
     goal = f"{goals[plan.outcome]} to {plan.threshold:g}" if plan.outcome in ("steps", "wall") else goals[plan.outcome]
     known = f"{plural(plan.known_runs, 'run')} of it exist already" if plan.known_runs else "two runs of it come first"
-    length = f"{count(plan.budget)} env steps in all, runs of {count(plan.run_env_steps)}"
+    length = f"{count(plan.budget)} {unit} in all, runs of {count(plan.run_env_steps)}"
     rows = [
         ("budget", f"{length}; never more, and enough of it is kept for the confirmation"),
         ("rounds", f"diagnose ({known}), try what it says on two seeds each, settle on more, confirm on fresh seeds"),

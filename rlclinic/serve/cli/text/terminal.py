@@ -149,7 +149,7 @@ def _draw(drawn: object, width: int) -> list[str]:
     """A picture in characters, where there is a way to draw it."""
     # Imported here: most documents have no picture, and these need numpy.
     from rlclinic.comparison.models import Course
-    from rlclinic.report.charts import BandsDrawing, CurveDrawing, TornadoDrawing
+    from rlclinic.report.charts import BandsDrawing, CurveDrawing, TimelineDrawing, TornadoDrawing
     from rlclinic.serve.cli.text import compare_plot, plot
 
     chart = min(width, console.CHART_WIDTH, shutil.get_terminal_size((console.CHART_WIDTH, 24)).columns)
@@ -161,6 +161,8 @@ def _draw(drawn: object, width: int) -> list[str]:
             return compare_plot.lines(bands, threshold, chart, line=line)
         case TornadoDrawing(bars):
             return plot.tornado_lines(bars)
+        case TimelineDrawing(bars, seconds):
+            return plot.timeline_lines(bars, seconds, chart)
         case Course():
             sides = compare_plot.course_lines(drawn)
             line = f"  {drawn.key} over the run  {'   '.join(sides)}"

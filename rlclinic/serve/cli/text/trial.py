@@ -20,7 +20,7 @@ _LABEL = 9
 
 def print_preview(preview: "Preview", *, to_results: bool = False) -> None:
     """Question, arms, rule, power and cost."""
-    cost = cost_text(preview.max_env_steps, preview.max_seconds, preview.likely_seconds, preview.cores)
+    cost = cost_text(preview.max_env_steps, preview.plan.step_unit, preview.max_seconds, preview.likely_seconds, preview.cores)
     blocks = describe_plan(preview.question, preview.plan, preview.power, preview.control, cost, preview.warnings)
     blocks += describe_power(preview.plan, preview.power, preview.table) if preview.table else []
     terminal.show(blocks, None if to_results else sys.stderr)

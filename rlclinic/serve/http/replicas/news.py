@@ -8,6 +8,7 @@ wait until the next look; one that gets lost costs that wait, and nothing else.
 """
 
 import asyncio
+import contextlib
 import itertools
 import json
 import logging
@@ -21,11 +22,16 @@ from rlclinic.serve.http.replicas.redis_link import RedisLink
 
 BLOCK_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = 1.0
+HEAR_SECONDS: Final = 5.0
+"""How long the first notification of PostgreSQL is waited for, which this server has asked for itself."""
+DEAF_SECONDS: Final = 60.0
+"""How long PostgreSQL is not listened to where none has come."""
 MOST_KEPT: Final = 10_000
 """Entries of the stream, about."""
 MOST_NAMED: Final = 2_000
 """Runs and groups that one entry names; of more it says only that something has changed."""
 _STREAM: Final = "news"
+_CALL: Final = "?"
 _log = logging.getLogger("rlclinic.http")
 
 
@@ -116,20 +122,40 @@ class News:
 
         said = False
         while True:
+            rest = RETRY_SECONDS
             try:
                 connection = await connections.connect_listening(connections.url() or "")
                 async with connection:
                     await connection.execute(f"LISTEN {channel}".encode())
-                    self.heard, said = True, False
+                    # A pooler of transactions takes the words above and passes nothing on: only what arrives proves that anything does.
+                    await asyncio.to_thread(_call, channel)
+                    async for notice in connection.notifies(timeout=HEAR_SECONDS, stop_after=1):
+                        self._hear_notice(notice.payload, hear)
+                    if not self.heard:
+                        rest = DEAF_SECONDS
+                        raise OSError("notifications do not arrive: is a pooler of transactions between?")
+                    said = False
                     async for notice in connection.notifies():
-                        hear(Message(notice.payload))
+                        self._hear_notice(notice.payload, hear)
             except (psycopg.Error, OSError, RlclinicError) as error:
                 if not said:
-                    _log.warning("the database does not tell of changes (%s): they are looked for", type(error).__name__)
+                    why = str(error) if rest == DEAF_SECONDS else type(error).__name__
+                    _log.warning("the database does not tell of changes (%s): they are looked for", why)
                 said = True
             finally:
                 self.heard = False
-            await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(rest)
+
+    def _hear_notice(self, payload: str, hear: Hear) -> None:
+        self.heard = True
+        if payload != _CALL:
+            hear(Message(payload))
+
+
+def _call(channel: str) -> None:
+    """Tell everybody, this server too, something that means nothing."""
+    with contextlib.closing(connections.connect(connections.url() or "")) as connection:
+        connection.execute("SELECT pg_notify(%s, %s)", (channel, _CALL))
 
 
 def _read(id: str, fields: dict[str, str]) -> Message:

@@ -99,7 +99,7 @@ class RedisLink:
         """The name of something in Redis. Who asks is not written there, whether by a token or by an address."""
         return self.prefix + kind + (":" + hashlib.blake2b(who.encode("utf-8", "replace"), digest_size=12).hexdigest() if who else "")
 
-    def open(self, *, seconds: float | None = ANSWER_SECONDS) -> "redis_asyncio.Redis":
+    def open(self, *, seconds: float) -> "redis_asyncio.Redis":
         """A connection of its own for this event loop."""
         from redis import asyncio as redis_asyncio
         from redis.asyncio.retry import Retry
@@ -118,7 +118,7 @@ class RedisLink:
         if time.monotonic() < self._rests_until:
             return None
         if self._asking is None:
-            self._asking = self.open()
+            self._asking = self.open(seconds=ANSWER_SECONDS)
         try:
             answer = await asyncio.wait_for(question(self._asking), ANSWER_SECONDS)
         except (RedisError, OSError, TimeoutError) as error:

@@ -45,6 +45,7 @@ async def evaluate_policy(here: Here, request: EvaluateRequest) -> PolicyEvaluat
     from rlclinic.ops.data.evaluate import evaluate
 
     requests.check_data(here.store, request.data)
-    find(here, request.policy)
+    for policy in (request.policy, *request.beside):
+        find(here, policy)
     async with here.examining:
         return await run_in_threadpool(evaluate, request)

@@ -14,7 +14,7 @@ from rlclinic.ops.diagnose.export.export import export_zip
 from rlclinic.ops.diagnose.export.page import render_page
 from rlclinic.ops.diagnose.history import EnvironmentHistory
 from rlclinic.ops.diagnose.lint import EnvLintReport, LintReport
-from rlclinic.ops.diagnose.requests import AskRequest, DiagnoseRequest, HistoryRequest, LintRequest, RuleRequest
+from rlclinic.ops.diagnose.requests import AskRequest, DiagnoseRequest, HistoryRequest, LintRequest, RewardBalanceRequest, RuleRequest
 from rlclinic.ops.diagnose.rules import RuleList, RulePage
 from rlclinic.ops.runs import environments
 from rlclinic.ops.runs.ranking import RankedGroup
@@ -136,10 +136,12 @@ async def get_curriculum(request: Request, here: Here, group: Named) -> Response
 
 
 @router.get("/groups/{group}/reward-balance", response_model=RewardBalanceReport, tags=["diagnosis"])
-async def get_reward_balance(request: Request, here: Here, group: Named) -> Response:
+@takes_query
+async def get_reward_balance(request: Request, here: Here, group: Named, asked: RewardBalanceRequest) -> Response:
     """Which terms of the reward decided what was learned, and which pull against each other or the task."""
     owner = find_group(here, group)
-    return await answer_from_cache(request, here, owner, ("reward-balance",), lambda: reward.balance_reward(owner.id, here.root))
+    key = ("reward-balance", asked.truth or "")
+    return await answer_from_cache(request, here, owner, key, lambda: reward.balance_reward(owner.id, here.root, asked.truth))
 
 
 @router.get("/history", response_model=EnvironmentHistory, tags=["groups"])

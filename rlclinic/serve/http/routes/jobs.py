@@ -8,10 +8,10 @@ from starlette.concurrency import run_in_threadpool
 from rlclinic.errors import NotFound
 from rlclinic.ops.jobs import audit, budget, daily_report, efficiency, models, start
 from rlclinic.ops.jobs.audit import AuditLog, Ledger
-from rlclinic.ops.jobs.efficiency import EfficiencyReport
 from rlclinic.ops.jobs.models import Job, JobList
 from rlclinic.ops.jobs.requests import AuditRequest, JobsRequest, LedgerRequest, ReportRequest
-from rlclinic.report.daily_report import Budget, MorningReport
+from rlclinic.report.jobs.daily_report import Budget, MorningReport
+from rlclinic.report.jobs.efficiency import EfficiencyReport
 from rlclinic.serve.http.bodies import takes_query
 from rlclinic.serve.http.context import Here, Named, answer_with_etag, find_group
 

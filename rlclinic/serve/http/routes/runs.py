@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import FileResponse
 
 from rlclinic.errors import NotFound, RunBusy
-from rlclinic.ops.jobs import audited, owner
+from rlclinic.ops.jobs import audited
 from rlclinic.ops.jobs.audit import Caller, audit
 from rlclinic.ops.runs import detail, environments, plot, search, series, table, video
 from rlclinic.ops.runs.detail import GroupDetail, LogPage, NotesView, RunDetail, TagResult
@@ -260,7 +260,14 @@ def evaluate(here: Here, by: By, run: Named, request: EvaluateRequest) -> Evalua
     """Score a checkpoint from fixed start states, in a process of its own."""
     target = f"{find_run(here, run).id}/{request.selector}"
     with _limit_processes():
-        return audited.evaluate_checkpoint(target, here.root, by=by, episodes=request.episodes, deterministic=request.deterministic)
+        return audited.evaluate_checkpoint(
+            target,
+            here.root,
+            by=by,
+            episodes=request.episodes,
+            deterministic=request.deterministic,
+            target_returns=request.target_returns,
+        )
 
 
 @contextmanager
@@ -292,7 +299,7 @@ def put_group_notes(here: Here, by: By, group: Named, request: NotesRequest) -> 
 
 
 def _write_notes(here: Context, by: Caller, id: str, request: NotesRequest) -> NotesView:
-    owner.check(here.store, by, id)
+    audited.check_owner(here.store, by, id)
     done = detail.annotate(id, here.root, tags=request.tags, note=request.note)
     here.watch.look(now=True)
     return done
@@ -304,7 +311,7 @@ def put_tags(here: Here, by: By, request: TagRequest) -> TagResult:
     """Add tags to many runs or groups at once, or take them away."""
     ids = [find(here, named).id for named in request.of]
     for id in ids:
-        owner.check(here.store, by, id)
+        audited.check_owner(here.store, by, id)
     done = detail.tag(request.model_copy(update={"of": ids}))
     here.watch.look(now=True)
     return done
@@ -331,7 +338,7 @@ def remove_group(here: Here, by: By, group: Named, dry_run: bool = False) -> Rem
 
 def _remove(here: Context, by: Caller, ids: list[str], dry_run: bool) -> Removed:
     for id in ids:
-        owner.check(here.store, by, id)
+        audited.check_owner(here.store, by, id)
     done = remove_runs(ids, here.root, dry_run=dry_run)
     if not dry_run:
         audit(

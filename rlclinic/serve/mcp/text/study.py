@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlclinic.report import optimize, prescription
 from rlclinic.report.document import render_compact
-from rlclinic.report.format import count, duration, number, plural, short
+from rlclinic.report.format import count, duration, number, plural, short, step_unit
 from rlclinic.report.gate import describe as describe_gate
 from rlclinic.report.race import describe_race, describe_race_plan
 from rlclinic.report.sensitivity import effects_table
@@ -71,7 +71,7 @@ def job(started: "Job") -> str:
 
 def preview(planned: "Preview") -> str:
     """What a trial asks, can see and costs."""
-    cost = cost_text(planned.max_env_steps, planned.max_seconds, planned.likely_seconds, planned.cores)
+    cost = cost_text(planned.max_env_steps, planned.plan.step_unit, planned.max_seconds, planned.likely_seconds, planned.cores)
     return render_compact(describe_plan(planned.question, planned.plan, planned.power, planned.control, cost, planned.warnings), 200)
 
 
@@ -264,7 +264,7 @@ def variations(planned: "SensitivityPlan") -> str:
     lines = [
         f"{len(study.arms) + 1} configs of {one_line(study.env_id)} {study.algo} x {plural(len(study.seeds), 'seed')}: {planned.runs} runs"
     ]
-    lines.append(f"cost: at most {count(planned.max_env_steps)} env steps{most}")
+    lines.append(f"cost: at most {count(planned.max_env_steps)} {step_unit(study.algo, study.config)}{most}")
     lines.append(f"varies: {', '.join(dict.fromkeys(arm.setting for arm in study.arms))}")
     return "\n".join([*lines, *(f"left out: {clip(text, 120)}" for text in study.skipped[:6])])
 

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from rlclinic.ops.jobs import daily_report, progress
 from rlclinic.ops.jobs.requests import ReportRequest
-from rlclinic.report.daily_report import describe
 from rlclinic.report.document import render_compact
+from rlclinic.report.jobs.daily_report import describe
 from rlclinic.serve.mcp.replies import answer, say
 from rlclinic.serve.mcp.text import study
 from rlclinic.serve.mcp.tools.base import Tools, takes_arguments

@@ -198,7 +198,12 @@ class RunTools(Tools):
     def evaluate_checkpoint(self, request: EvaluateRequest, ctx: Ctx = None) -> CallToolResult:
         """Score a checkpoint from fixed start states, in a process of its own. Its env steps count against the budget."""
         done = audited.evaluate_checkpoint(
-            request.selector, self.root, by=self.caller(ctx), episodes=request.episodes, deterministic=request.deterministic
+            request.selector,
+            self.root,
+            by=self.caller(ctx),
+            episodes=request.episodes,
+            deterministic=request.deterministic,
+            target_returns=request.target_returns,
         )
         bar = (
             ""
@@ -208,6 +213,8 @@ class RunTools(Tools):
         text = f"{done.run}@{done.step} on {one_line(done.env)}: "
         text += f"return {number(done.return_mean)} ± {number(done.return_std)}, {done.episodes} episodes"
         text += f" (min {number(done.return_min)}, max {number(done.return_max)}, length {number(done.length_mean)}){bar}"
+        if done.asked:
+            text += "\nasked for, earned: " + ", ".join(f"{number(each.asked)}, {number(each.return_mean)}" for each in done.asked)
         return answer(text, done.model_dump(mode="json", exclude={"returns", "schema_version"}))
 
 

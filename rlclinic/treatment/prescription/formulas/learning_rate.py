@@ -7,6 +7,7 @@ from typing import Any, Final
 from rlclinic.diagnosis import columns
 from rlclinic.diagnosis.signals import off_policy
 from rlclinic.diagnosis.signals.off_policy import ACTORS, OFF_POLICY
+from rlclinic.plain_text import figure
 from rlclinic.treatment.prescription.doses import Dose, dose
 from rlclinic.treatment.prescription.group_numbers import Chart
 
@@ -43,11 +44,11 @@ def falling(value: float) -> dict[str, Any]:
     return {"start": value, "end": 0.0, "schedule": "linear"}
 
 
-def _times(factor: float) -> str:
-    """ "3x", "1/30"."""
-    larger = max(factor, 1 / factor)
-    digits = f"{larger:.0f}" if larger >= 10 else f"{larger:.2g}"
-    return f"{digits}x" if factor >= 1 else f"1/{digits}"
+def _scaled(new: float, rate: float) -> str:
+    """ "3x of 0.001, falling to 0", "1/30 of 0.1, falling to 0"."""
+    factor = max(new / rate, rate / new)
+    digits = f"{factor:.0f}" if factor >= 10 else f"{factor:.2g}"
+    return f"{f'{digits}x' if new >= rate else f'1/{digits}'} of {figure(rate)}, falling to 0"
 
 
 def _replay_rate(chart: Chart, rate: float) -> Dose | None:
@@ -59,7 +60,7 @@ def _replay_rate(chart: Chart, rate: float) -> Dose | None:
     if new == rate:
         return None
     seen = f"a weight may wander by rate x √steps = {rate * math.sqrt(steps):.2g} in {steps:,.0f} gradient steps, where {WALK:g} is usual"
-    why = f"{seen if known else 'no gradient steps are known, so 100,000 are assumed'}: {_times(new / rate)} of {rate:g}, falling to 0"
+    why = f"{seen if known else 'no gradient steps are known, so 100,000 are assumed'}: {_scaled(new, rate)}"
     return Dose({"algo.learning_rate": falling(new)}, why, "slower first steps" if new < rate else "watch that Q-values stay bounded")
 
 
@@ -77,10 +78,14 @@ def shorter_steps(chart: Chart) -> Dose | None:
     # A policy that is already certain hardly moves in KL, however long its steps are: rate x steps must be plausible too.
     most = _most(chart, SAFE_RATE_STEPS)
     new = rounded(min(max(min(wanted, most), RATES[0]), rate / 2))
-    shown = f"KL {chart.kl:.2g} per update is {size:.2g}x a usual step, and grows with the square of the rate: " if long else ""
-    plausible = f" ({chart.updates} gradient steps per rollout allow {most:.2g})" if most < wanted else ""
+    shown = (
+        f"KL {figure(chart.kl, 2)} per update is {figure(size, 2)}x a usual step, and grows with the square of the rate: " if long else ""
+    )
+    plausible = f" ({chart.updates} gradient steps per rollout allow {figure(most, 2)})" if most < wanted else ""
     return Dose(
-        {"algo.learning_rate": falling(new)}, f"{shown}{_times(new / rate)} of {rate:g}, falling to 0{plausible}", "slower first steps"
+        {"algo.learning_rate": falling(new)},
+        f"{shown}{_scaled(new, rate)}{plausible}",
+        "slower first steps",
     )
 
 
@@ -102,19 +107,28 @@ def longer_steps(chart: Chart) -> Dose | None:
         return None
     if chart.algo == "q_learning":
         usual = {"start": 0.5, "end": 0.05, "schedule": "linear"}
-        return Dose({"algo.learning_rate": usual}, f"a table learns at 0.1 to 1, falling; not at {rate:g}") if rate < 0.1 else None
+        return Dose({"algo.learning_rate": usual}, f"a table learns at 0.1 to 1, falling; not at {figure(rate)}") if rate < 0.1 else None
     if chart.algo in OFF_POLICY:
         suited = _replay_rate(chart, rate)
         return suited if suited is not None and suited.changes["algo.learning_rate"]["start"] > 1.4 * rate else None
-    factor = min(math.sqrt(USUAL_STEP / max(size, 1e-9)), LARGEST_FACTOR) if size == size else 10.0
+    travels = rate * chart.updates
+    if size == size:
+        factor = min(math.sqrt(USUAL_STEP / max(size, 1e-9)), LARGEST_FACTOR)
+    else:
+        # Without KL, rate x steps says how far the policy can have come at all.
+        factor = min(RATE_STEPS / max(travels, 1e-12), LARGEST_FACTOR) if chart.algo == "ppo" else 10.0
     most = _most(chart, MOST_RATE_STEPS)
     # A KL near the rounding of its own estimator cannot say how far to go; rate x steps can.
     least = 0.3 * RATE_STEPS / chart.updates if chart.algo == "ppo" and factor > 10 else 0.0
     new = rounded(min(max(rate * max(factor, 1.0), least), most))
     if new < 1.4 * rate:
         return None
-    shown = f"KL {chart.kl:.2g} per update is {size:.2g} of a usual step; " if size == size else ""
-    why = f"{shown}KL grows with the square of the rate: {_times(new / rate)} of {rate:g}, falling to 0"
+    shown = f"KL {figure(chart.kl, 2)} per update is {figure(size, 2)} of a usual step; KL grows with the square of the rate"
+    if size != size:
+        shown = "no KL is known, and how far to go is a guess"
+        if chart.algo == "ppo":
+            shown = f"no KL is known; rate x gradient steps per rollout is {figure(travels, 2)}, where {RATE_STEPS:g} is usual"
+    why = f"{shown}: {_scaled(new, rate)}"
     return Dose({"algo.learning_rate": falling(new)}, why, "watch that KL stays below 0.03")
 
 
@@ -144,7 +158,10 @@ def shorter_steps_if_long(chart: Chart) -> Dose | None:
 
 @dose
 def longer_steps_if_short(chart: Chart) -> Dose | None:
-    """Longer steps where they are shorter than usual."""
+    """Longer steps where they are shorter than usual: by KL, or without it by a rate that cannot take the policy anywhere."""
+    rate = chart.real("algo.learning_rate")
+    if chart.step_size != chart.step_size and chart.algo == "ppo" and rate and chart.setting("algo.optimizer") != "sgd":
+        return longer_steps(chart) if rate * chart.updates < RATE_STEPS / 10 else None
     return longer_steps(chart) if chart.step_size < 0.1 else None
 
 
@@ -157,7 +174,7 @@ def whole_schedule(chart: Chart) -> Dose | None:
     rate = applied if applied == applied else chart.real("algo.learning_rate")
     if not rate or rate <= 0:
         return None
-    return Dose({"algo.learning_rate": falling(rounded(rate, 2))}, f"{rate:.2g} at first, and 0 only when the budget is used up")
+    return Dose({"algo.learning_rate": falling(rounded(rate, 2))}, f"{figure(rate, 2)} at first, and 0 only when the budget is used up")
 
 
 @dose
@@ -171,7 +188,7 @@ def careful_rate(chart: Chart) -> Dose | None:
     usual = min(RATE_STEPS / chart.updates, RATES[1]) if chart.algo == "ppo" else 0.5 * HIGHEST.get(chart.algo, RATES[1])
     plausible = usual / 4 <= rate <= 4 * usual
     new = rounded(rate / 2, 2) if plausible else rounded(usual)
-    why = f"half the rate of {rate:g}" if plausible else f"a rate that suits {chart.updates} gradient steps per rollout"
+    why = f"half the rate of {figure(rate)}" if plausible else f"a rate that suits {chart.updates} gradient steps per rollout"
     return Dose({"algo.learning_rate": falling(new)}, f"{why}, falling to 0", "slower first steps")
 
 
@@ -182,7 +199,7 @@ def steady_rate(chart: Chart) -> Dose | None:
     if whole is None:
         return None
     new = whole.changes["algo.learning_rate"]["start"]
-    return Dose({"algo.learning_rate": new}, f"{new:g} all the way, so that no schedule can end it")
+    return Dose({"algo.learning_rate": new}, f"{figure(new)} all the way, so that no schedule can end it")
 
 
 @dose
@@ -195,7 +212,7 @@ def cosine_to_a_tenth(chart: Chart) -> Dose | None:
     value = {"start": new, "end": rounded(new / 10), "schedule": "cosine"}
     return Dose(
         {"algo.learning_rate": value},
-        f"a cosine stays above half of {new:g} for half of the run, and {value['end']:g} is left to learn with",
+        f"a cosine stays above half of {figure(new)} for half of the run, and {figure(value['end'])} is left to learn with",
     )
 
 
@@ -206,7 +223,7 @@ def warm_up(chart: Chart) -> Dose | None:
     if not rate or not (early > EARLY_SPIKE * later and early > chart.step_scale):
         return None
     value = {**falling(rate), "warmup": 0.1}
-    why = f"KL {early:.2g} in the first tenth of the run and {later:.2g} after it: only the first steps are too long"
+    why = f"KL {figure(early, 2)} in the first tenth of the run and {figure(later, 2)} after it: only the first steps are too long"
     return Dose({"algo.learning_rate": value}, why, "slower first steps")
 
 
@@ -214,8 +231,8 @@ def warm_up(chart: Chart) -> Dose | None:
 def let_it_fall(chart: Chart) -> Dose | None:
     """A constant learning rate begins to fall."""
     rate, setting = chart.real("algo.learning_rate"), chart.setting("algo.learning_rate")
-    if not rate or isinstance(setting, Mapping):
-        return None
+    if not rate or isinstance(setting, Mapping) or all(case.standing == "stuck" for case in chart.cases):
+        return None  # nor is there anything to keep where nothing was learned
     return Dose({"algo.learning_rate": falling(rate)}, "a rate that falls to 0 keeps what was learned", "slower at the end")
 
 
@@ -240,7 +257,9 @@ def adam_at_a_third(chart: Chart) -> Dose | None:
         return None
     rate = first.changes.get("algo.learning_rate", {}).get("start") or chart.real("algo.learning_rate") or 1e-3
     new = rounded(rate / 3)
-    return Dose({"algo.optimizer": "adam", "algo.learning_rate": falling(new)}, f"Adam again, at {new:g}: should its steps be too long")
+    return Dose(
+        {"algo.optimizer": "adam", "algo.learning_rate": falling(new)}, f"Adam again, at {figure(new)}: should its steps be too long"
+    )
 
 
 @dose

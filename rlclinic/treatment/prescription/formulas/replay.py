@@ -1,6 +1,8 @@
 """Doses for learners with a replay: targets, gradient steps, exploration, temperature."""
 
+from rlclinic.diagnosis.signals import off_policy
 from rlclinic.diagnosis.signals.off_policy import ACTORS, OFF_POLICY, Q_LEARNERS, SOFT
+from rlclinic.plain_text import figure
 from rlclinic.treatment.prescription.doses import Dose, dose
 from rlclinic.treatment.prescription.formulas.learning_rate import rounded
 from rlclinic.treatment.prescription.group_numbers import Chart
@@ -61,6 +63,8 @@ def usual_minibatches(chart: Chart) -> Dose | None:
 def learn_sooner(chart: Chart) -> Dose | None:
     """The first gradient step after 2 % of the run."""
     start, wanted = chart.real("algo.learning_starts"), int(max(100, 0.02 * (chart.budget or 10_000)))
+    if start is not None and chart.cases:
+        start = max(start, off_policy.learning_starts(chart.cases[0]))  # as it was logged
     if chart.algo not in OFF_POLICY or start is None or start <= wanted:
         return None
     return Dose({"algo.learning_starts": wanted}, f"after {wanted} env steps in place of {start:g}")
@@ -160,7 +164,7 @@ def third_of_the_rate(chart: Chart) -> Dose | None:
     rate = chart.real("algo.learning_rate")
     if chart.algo not in OFF_POLICY or rate is None:
         return None
-    return Dose({"algo.learning_rate": rounded(rate / 3)}, f"a third of {rate:g}", "slower")
+    return Dose({"algo.learning_rate": rounded(rate / 3)}, f"a third of {figure(rate)}", "slower")
 
 
 @dose

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from rlclinic.diagnosis import columns, exploration
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.signals import detect, measures
+from rlclinic.diagnosis.signals import detect, measures, off_policy
 from rlclinic.diagnosis.signals.off_policy import OFF_POLICY
 from rlclinic.treatment.prescription.doses import Dose, dose
 from rlclinic.treatment.prescription.formulas.data import ROLLOUTS
@@ -180,15 +180,10 @@ def pay_for_new_states(chart: Chart) -> Dose | None:
     if not histories or histories[0].source != "rlclinic":
         return None
     found = exploration.assess(histories)
-    return (
-        Dose(
-            found.prescription,
-            f"{found.reason}; a bonus for new states looks elsewhere",
-            "pulls towards noise, where observations have any",
-        )
-        if found.prescription
-        else None
-    )
+    if not any(name.startswith("bonus.") for name in found.prescription):
+        return None
+    why = f"{found.reason}; a bonus for new states looks elsewhere"
+    return Dose(found.prescription, why, "pulls towards noise, where observations have any")
 
 
 @dose
@@ -261,8 +256,11 @@ def own_time_limit(chart: Chart) -> Dose | None:
 
 @dose
 def own_time_limit_if_it_ends_there(chart: Chart) -> Dose | None:
-    """The task's own time limit where the environment reports a shorter one as an end: fewer episodes meet it."""
-    return own_time_limit(chart) if _ends_at_its_limit(chart) else None
+    """The task's own time limit where the environment reports a shorter one as an end, with the clock: the longer one is an end, too."""
+    longer = own_time_limit(chart) if _ends_at_its_limit(chart) else None
+    if longer is None or chart.setting("env.time_in_obs") is True:
+        return longer
+    return Dose({**longer.changes, "env.time_in_obs": True}, f"{longer.text}; it is reported as an end there, too, which the clock shows")
 
 
 @dose
@@ -285,6 +283,8 @@ def more_steps(chart: Chart) -> Dose | None:
     if not budget or all(case.history.state == "stopped" and case.trained < 0.95 * budget for case in chart.cases):
         # What was stopped needs no larger budget, only the rest of its own.
         return None
+    if all(off_policy.never_learned(case) for case in chart.cases):
+        return None  # nothing is known yet of how fast it learns: let it begin first
     more = chart.of(_missing_budgets)
     factor = 1 + min(max(1.5 * more, 0.5), 8.0) if more == more else 2.0
     why = "at its late slope, and half as much again" if more == more else "no slope says how far it is"
@@ -300,7 +300,8 @@ def _missing_budgets(case: Case) -> float:
     returns = case.signal(columns.RETURN)
     if case.threshold is None or len(returns) < detect.SHORTEST:
         return math.nan
-    slope = detect.late_trend(returns)[1].slope * case.trained
+    trend = detect.late_trend(returns)[1]
+    slope = trend.slope * case.trained if trend.rising else 0.0
     gap = case.threshold - returns.share(0.8).median
     return float(gap / slope) if slope > 0 and gap > 0 else math.nan
 

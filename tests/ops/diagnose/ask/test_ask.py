@@ -6,8 +6,10 @@ import pytest
 import typer
 
 import rlclinic
+from rlclinic.errors import UsageError
 from rlclinic.ops.diagnose.ask.answer import ask
 from rlclinic.ops.diagnose.ask.search import read_words, search
+from rlclinic.ops.diagnose.diagnose import diagnose
 from rlclinic.ops.diagnose.requests import AskRequest
 from rlclinic.report.ask import AskAnswer
 from rlclinic.runs.record import Group
@@ -36,6 +38,27 @@ def test_a_flat_reward_gets_the_cause_the_change_and_the_trial_of_the_last_group
     assert "learning_rate 0.03 →" in facts
     assert f"best here: {store[1][0].id}" in facts
     assert not (store[1][1].path / "report.md").exists(), "asking writes nothing"
+
+
+def test_a_group_that_solved_its_task_is_not_asked_why_it_does_not_move(store: tuple[Path, list[Group]]) -> None:
+    healthy, sick = (group.id for group in store[1])
+    answer = asked(store, f"why is the reward of {healthy} not going up?")
+    assert (answer.name, answer.about) == ("stuck", healthy)
+    assert answer.answer.startswith(f"{healthy} did what it should")
+    assert "did what it should" not in asked(store, f"why is the reward of {sick} not going up?").answer
+
+
+def test_no_trial_is_offered_of_what_no_setting_mends(tmp_path: Path) -> None:
+    """`rlclinic trial GROUP --rx 1` was offered where prescription 1 is words, and failed as soon as it was typed."""
+    broken = stored.write_group("bug-advantage-sign", tmp_path / "runs")
+    answer = rlclinic.ask("my run did not solve the environment: what went wrong?", runs_dir=tmp_path / "runs")
+    assert answer.about == broken.id
+    assert any("first change" in fact for fact in answer.facts)
+    report = diagnose(broken.id, tmp_path / "runs", write=False)
+    assert report.recommendations[0].overrides == [], "words"
+    tried = [f"rlclinic trial {broken.id} --rx {rx.number}" for rx in report.recommendations if rx.overrides]
+    assert [command for command in answer.commands if " trial " in command] == tried[:1]
+    assert f"rlclinic rules {report.diagnosis.causes[0].rules[0]}" in answer.commands, "the check that found it, and no example"
 
 
 def test_too_slow_and_faster_name_how_soon_other_groups_got_there(store: tuple[Path, list[Group]]) -> None:
@@ -103,6 +126,7 @@ def test_the_group_or_run_that_a_question_names_is_the_one_that_is_meant(store: 
     ("question", "kind", "name"),
     [
         ("what is explained variance", "metric", "train/metrics/explained_variance"),
+        ("what is KL", "metric", "train/metrics/kl_divergence"),
         ("LRN101", "rule", "LRN101"),
         ("how do I delete a run", "command", "rlclinic runs rm GROUP"),
         ("is my gym environment correct", "command", "rlclinic lint --env ENV"),
@@ -119,6 +143,12 @@ def test_what_nothing_here_answers_is_said_to_be_unknown(store: tuple[Path, list
     answer = asked(store, question)
     assert (answer.known, answer.commands) == (False, [])
     assert answer.nearby
+
+
+@pytest.mark.parametrize("question", ["", "  "])
+def test_an_empty_question_is_asked_back_for(tmp_path: Path, question: str) -> None:
+    with pytest.raises(UsageError, match="rlclinic ask 'why is my reward not going up'"):
+        ask(AskRequest(question=question, runs_dir=tmp_path))
 
 
 def test_an_empty_store_says_what_to_train_first(tmp_path: Path) -> None:
@@ -149,6 +179,10 @@ def test_every_command_that_is_offered_can_be_typed() -> None:
         ("is it solved now", "just-finished"),
         ("the disk is full, purge old runs", "rlclinic runs rm GROUP"),
         ("how long did my last run take", "rlclinic runs show GROUP"),
+        ("how long will it take", "rlclinic status"),
+        ("y is my rwrd nan??", "crashes"),
+        ("save a video", "rlclinic evaluate GROUP --video episode.gif"),
+        ("how do i write an environment of my own", "rlclinic new env MyEnv"),
     ],
 )
 def test_a_question_in_a_hurry_is_understood(question: str, wanted: str) -> None:

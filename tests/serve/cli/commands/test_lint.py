@@ -59,6 +59,14 @@ def test_json_holds_what_the_text_says(script: Path) -> None:
     assert finding["evidence"][0]["series"].startswith(f"code:{script}:")
 
 
+def test_where_a_mistake_was_written_and_where_it_is_felt_are_one_finding(script: Path) -> None:
+    told = json.loads(rlclinic("lint", "--code", str(script), "--json").stdout)["lint"]
+    assert [[place["text"] for place in each["evidence"]] for each in told["findings"]] == [["optimizer.step()", "optimizer.zero_grad()"]]
+    lines = rlclinic("lint", "--code", str(script)).stdout.splitlines()
+    assert sum("COD402" in line for line in lines) == 2, "the finding, and where to read of it"
+    assert any(line.strip().startswith(f"| {script}:") and line.endswith("  optimizer.zero_grad()") for line in lines)
+
+
 def test_a_script_that_is_no_python_ends_with_2_and_the_line(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("x = (\n")
     result = rlclinic("lint", "--code", str(tmp_path / "bad.py"))

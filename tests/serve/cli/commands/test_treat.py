@@ -8,6 +8,7 @@ from typer.testing import CliRunner, Result
 
 from rlclinic.config import files
 from rlclinic.launch import local
+from rlclinic.runs.database import job_queue
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
 from tests.ops.recorded import record_group
@@ -146,3 +147,38 @@ def test_every_start_at_a_terminal_is_in_the_audit_log(monkeypatch):
     assert judged.exit_code in (0, 6), judged.output
     told = [(line.about["kind"], line.face) for line in audit_log(Path("runs")).lines if line.action == "start"]
     assert told == [("regress", "cli"), ("sensitivity", "cli")]
+
+
+# ── as jobs ──
+
+JOBS = {
+    "trial": ["trial", "CartPole-v1:ppo_zoo", "--set", "algo.gamma=0.9", "--per-look", "2", "--max-env-steps", "2k", "--yes"],
+    "race": ["race", "CartPole-v1:ppo_zoo", "--set", "algo.learning_rate=1e-4,1e-3,1e-2", "--max-env-steps", "20k", "--yes"],
+    "optimize": ["optimize", "CartPole-v1:ppo_zoo", "--budget", "200k", "--yes"],
+    "sensitivity": ["sensitivity", "CartPole-v1:ppo_zoo", "--only", "gamma", "--set", "run.max_env_steps=2000", "--yes"],
+}
+
+
+@pytest.mark.parametrize("kind", JOBS)
+def test_what_takes_long_can_be_left_to_workers_stopped_and_gone_on_with(kind: str, folder: Path) -> None:
+    """Until now only servers, agents and Python could: who types had to stay, and trained on this machine alone."""
+    begun = rlclinic(*JOBS[kind], "--detach", "--db", "sqlite", "--json")
+    assert begun.exit_code == 0, begun.output
+    job = json.loads(begun.stdout)
+    assert (job["kind"], job["state"], job["shared"], job["by"]["face"]) == (kind, "queued", True, "cli")
+    assert [(row.id, row.cores) for row in job_queue.list_rows(Store("runs"))] == [(job["id"], 0)]
+    assert rlclinic("stop", job["refers"], "--db", "sqlite").exit_code == 0
+    assert [row.state for row in job_queue.list_rows(Store("runs"))] == ["stopped"]
+    again = rlclinic(kind, "--resume", job["refers"], "--detach", "--db", "sqlite")
+    assert again.exit_code == 0, again.output
+    assert again.stdout.split()[:2] == [job["refers"], "job"]
+    assert "queued" in [row.state for row in job_queue.list_rows(Store("runs"))]
+
+
+@pytest.mark.parametrize(("more", "says"), [(["--on", "ray"], "their workers do"), (["--jobs", "2"], "takes the cores that are free")])
+@pytest.mark.parametrize("kind", JOBS)
+def test_what_a_job_could_not_keep_is_refused_before_anything_starts(kind: str, more: list[str], says: str) -> None:
+    refused = rlclinic(*JOBS[kind], "--detach", "--db", "sqlite", *more)
+    assert refused.exit_code == 2
+    assert says in refused.output + str(refused.exception)
+    assert not Path("runs/@jobs").exists()

@@ -15,7 +15,7 @@ export class Problem extends Error {
   }
 }
 
-async function ask(method, path, body, headers = {}, root = ROOT) {
+async function ask(method, path, body, headers = {}, root = ROOT, again = false) {
   const sent = { Accept: "application/json", ...headers };
   // What takes long is sent as soon as it is there; after ten seconds the server says when to ask again.
   if (method === "GET") sent.Prefer = "wait=10";
@@ -32,6 +32,11 @@ async function ask(method, path, body, headers = {}, root = ROOT) {
         credentials: "same-origin",
       }));
   } catch {
+    if (method === "GET" && !again) {
+      // A network that changes under way (a cable, a tunnel) cuts requests that the server would answer.
+      await new Promise((done) => setTimeout(done, 300));
+      return ask(method, path, body, headers, root, true);
+    }
     throw new Problem(0, { title: "The server does not answer", detail: "Trainings go on without it.", advice: ["rlclinic serve"] });
   }
   if (method === "GET" && answer.status === 202) {

@@ -71,7 +71,7 @@ function odds(cause) {
       h("span", { css: { width: percent(cause.probability).replace(" ", "") } }),
     ),
     `p ${cause.probability.toFixed(2)}`,
-    cause.of > 0 && cause.rules.length > 0 && ` · ${cause.agree} of ${cause.of} seeds agree`,
+    cause.of > 0 && cause.rules.length > 0 && ` · ${cause.agree} of ${cause.of} ${cause.of === 1 ? "seed agrees" : "seeds agree"}`,
   );
 }
 
@@ -94,10 +94,12 @@ function rxCard(report, id) {
             "div",
             { class: "row" },
             chip(rx.priority, { critical: "bad", high: "warn" }[rx.priority] ?? "quiet", "℞"),
-            h("span", { class: "faint" }, rx.expected && rx.expected !== "no data" ? `expect ${rx.expected}` : "no recorded trial yet"),
+            h("strong", { class: "change" }, rx.change),
           ),
-          h("p", { class: "change" }, rx.change),
           h("p", { class: "quiet" }, rx.rationale),
+          // What no setting can express has no trial, and will have none.
+          rx.overrides.length > 0 &&
+            h("p", { class: "faint" }, rx.expected && rx.expected !== "no data" ? `Expect ${rx.expected}` : "No recorded trial yet"),
           rx.risk && h("p", { class: "faint" }, `Risk: ${rx.risk}`),
           rx.held_back && h("p", { class: "faint" }, h("strong", null, "Held back: "), rx.held_back),
           rx.foreign && h("pre", { tabindex: "0" }, rx.foreign),
@@ -141,7 +143,7 @@ function findingsCard(diagnosis, panel, st) {
       h(
         "span",
         { class: "span" },
-        `${finding.severity} · ${finding.runs.length} of ${finding.judged} seeds`,
+        `${finding.severity} · ${finding.runs.length} of ${finding.judged} ${finding.judged === 1 ? "seed" : "seeds"}`,
         placed &&
           ` · ${short(region.start)} to ${short(region.end)} · ${[...new Set(finding.evidence.map((part) => metric(part.series.replace("config:", ""))))].slice(0, 3).join(", ")}`,
       ),

@@ -99,7 +99,7 @@ export function looks(trial, lines) {
         }),
         points.slice(1).map(([look, z]) => s("circle", { cx: x(look), cy: y(z), r: 4.5, fill: `var(${each.colour})` })),
         points.length > 1 &&
-          text(x(points.at(-1)[0]) - 4, y(points.at(-1)[1]) - 10, `${each.label} ${points.at(-1)[1].toFixed(2)}`, {
+          text(x(points.at(-1)[0]) - 4, Math.max(y(points.at(-1)[1]) - 10, 12), `${each.label} ${points.at(-1)[1].toFixed(2)}`, {
             class: "strong",
             "text-anchor": "end",
           }),

@@ -56,7 +56,7 @@ export function usual(series) {
   return band[1] === null && band[0] === 0 ? null : band;
 }
 
-/** Beside the title: whether the last quarter is where healthy runs usually are. */
+/** Beside the title: whether the last quarter is where healthy runs usually are, and whether a fifth of the run was elsewhere. */
 export function judge(chart, series, band) {
   const values = series.center.filter((value) => value !== null);
   const last = values.slice(Math.floor(0.75 * values.length)).toSorted((a, b) => a - b);
@@ -67,8 +67,19 @@ export function judge(chart, series, band) {
   }
   const low = band[0] ?? -Infinity,
     high = band[1] ?? Infinity;
-  const word = middle > high ? `▲ above ${num(high)}` : middle < low ? `▼ below ${num(low)}` : "✓ usual";
-  put(chart.note, h("span", { class: middle > high || middle < low ? "out" : "fine", title: series.band_note }, word));
+  const often = (strays) => values.filter(strays).length >= 0.2 * values.length;
+  const within = low > 0 ? "usual" : high === 1 ? "above 0" : `below ${num(high)}`;
+  const [kind, word] =
+    middle > high
+      ? ["out", `▲ above ${num(high)}`]
+      : middle < low
+        ? ["out", `▼ below ${num(low)}`]
+        : often((value) => value > high)
+          ? ["faint", `was above ${num(high)}`]
+          : often((value) => value < low)
+            ? ["faint", `was below ${num(low)}`]
+            : ["fine", `✓ ${within}`];
+  put(chart.note, h("span", { class: kind, title: series.band_note }, word));
 }
 
 /** Where the time goes: one bar, and the same in words. */

@@ -76,7 +76,7 @@ function state(observation) {
 
 function choices(question, send) {
   const button = (choice) => h("button", { type: "button", onclick: () => send(question.id, [choice]) }, String(choice));
-  return h("p", { class: "actions" }, Array.from({ length: question.choices }, (_, choice) => button(choice)));
+  return h("p", { class: "actions" }, (question.allowed ?? Array.from({ length: question.choices }, (_, choice) => choice)).map(button));
 }
 
 function numbers(question, send) {

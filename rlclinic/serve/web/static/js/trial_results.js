@@ -71,6 +71,17 @@ export function armsCard(trial, arms) {
   return h("section", { class: "card" }, h("header", null, h("h2", null, "Arms")), table(heads, rows, { label: "Arms" }));
 }
 
+/** What effects are drawn along. */
+const AXES = {
+  ratio: { middle: 1, log: true, better: "fewer", worse: "more", label: "Treatment over control" },
+  share: {
+    middle: 0.5,
+    better: "treatment better",
+    worse: "control better",
+    label: "Share of pairs of runs in which the control does better",
+    domain: [0, 1],
+  },
+};
 const SHOWN = { adopt: "helps", reject: "hurts" };
 
 /** Several environments: what each arm did in each, beside what it did over all of them. */
@@ -85,6 +96,7 @@ export function environmentsCard(trial) {
     { label: several ? `${all.arm}, all` : "all of them", place: null, effect: all },
   ]);
   const ratios = lines.every(({ effect }) => effect.ratio?.value);
+  const axis = ratios ? AXES.ratio : AXES.share;
   const rows = lines.map(({ label, effect }) => {
     const found = ratios
       ? effect.ratio
@@ -104,20 +116,9 @@ export function environmentsCard(trial) {
       "header",
       null,
       h("h2", null, "Environments"),
-      h("span", { class: "faint" }, `${percent(1 - trial.plan.alpha)} intervals that hold in all environments at once, and after an early stop`),
+      h("span", { class: "faint" }, `${axis.label} · ${percent(1 - trial.plan.alpha)} intervals that hold in all environments at once, and after an early stop`),
     ),
-    forest(
-      rows,
-      ratios
-        ? { middle: 1, log: true, better: "fewer", worse: "more", label: "Treatment over control" }
-        : {
-            middle: 0.5,
-            better: "treatment better",
-            worse: "control better",
-            label: "Share of pairs in which the control does better",
-            domain: [0, 1],
-          },
-    ),
+    forest(rows, axis),
     table(["environment", trial.plan.control.name, "treatment", "effect", "shown"], cells, { label: "Environments" }),
   );
 }
@@ -163,6 +164,7 @@ const isThroughput = (guard) => guard.name.split(" (")[0] === "throughput";
 
 export function effectsCard(trial) {
   const ratios = trial.effects.every((effect) => effect.ratio?.value);
+  const axis = ratios ? AXES.ratio : AXES.share;
   const rows = trial.effects.map((effect) => {
     const found = ratios
       ? effect.ratio
@@ -186,19 +188,8 @@ export function effectsCard(trial) {
   return h(
     "section",
     { class: "card stack" },
-    h("header", null, h("h2", null, "Effects"), h("span", { class: "faint" }, "95 % intervals that hold after an early stop")),
-    forest(
-      rows,
-      ratios
-        ? { middle: 1, log: true, better: "fewer", worse: "more", label: "Treatment over control" }
-        : {
-            middle: 0.5,
-            better: "treatment better",
-            worse: "control better",
-            label: "Share of pairs in which the control does better",
-            domain: [0, 1],
-          },
-    ),
+    h("header", null, h("h2", null, "Effects"), h("span", { class: "faint" }, `${axis.label} · 95 % intervals that hold after an early stop`)),
+    forest(rows, axis),
     trial.effects.map((effect) =>
       h(
         "p",
@@ -233,7 +224,7 @@ export function aboutCard({ trial, progress }) {
           "could see",
           trial.power &&
             Object.entries(trial.power.by_effect)
-              .map(([size, share]) => `${size}: power ${share.toFixed(2)}`)
+              .map(([size, share]) => `${trial.power.kind === "shift" ? `${size} SD (over seeds)` : percent(size)} with power ${share.toFixed(2)}`)
               .join(" · "),
         ],
       ]

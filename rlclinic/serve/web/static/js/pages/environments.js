@@ -4,7 +4,7 @@ import { get, post } from "../api.js";
 import { startDialog } from "../actions.js";
 import { box } from "../ask.js";
 import { command, h, heading, problem, put, status, table } from "../dom.js";
-import { num, short } from "../format.js";
+import { num, percent, short } from "../format.js";
 import { state } from "../state.js";
 
 export async function draw(main) {
@@ -76,8 +76,12 @@ function seen(found, env) {
     ["observation", found.observation],
     ["action", found.action],
     ["time limit", found.time_limit ?? "none"],
-    ["reward", Object.entries(found.rewards).map(([name, value]) => `${name} ${num(value)}`).join(" · ")],
+    found.rewards.mean !== undefined && [
+      "reward",
+      `${num(found.rewards.min)} to ${num(found.rewards.max)}, mean ${num(found.rewards.mean)}; ${percent(found.rewards.nonzero)} of steps not 0`,
+    ],
     ["random episodes", Object.entries(found.ends).map(([how, many]) => `${many} ${how}`).join(", ") || "none ended"],
+    typeof found.success === "number" && ["success", `${percent(found.success)} of random episodes`],
     found.steps_per_second && ["speed", `${short(found.steps_per_second)} steps/s on one core`],
   ].filter(Boolean);
   const played = found.played.map((each) => [

@@ -76,7 +76,7 @@ export async function draw(main) {
       asking.delete(at);
     }
   };
-  /** Ask anew for what is in sight; what is shown stays until the answer is there. */
+  /** Ask anew for what is in sight; what is shown stays until the answer is there. False where the server refused it. */
   const load = async ({ top = true } = {}) => {
     const mine = ++round;
     const [first] = top ? [0] : inSight();
@@ -98,8 +98,11 @@ export async function draw(main) {
       requestAnimationFrame(() => setTimeout(() => performance.mark("table-shown"), 0));
       put(wrong);
     } catch (error) {
-      if (mine === round) put(wrong, problem(error));
+      if (mine !== round) return true;
+      put(wrong, problem(error));
+      return false;
     }
+    return true;
   };
   const change = (changes) => {
     st.set(changes);
@@ -392,11 +395,15 @@ export async function draw(main) {
     autocomplete: "off",
     oninput: () => offer(),
     onfocus: () => offer(),
-    onkeydown: (event) => {
+    onkeydown: async (event) => {
       if (event.key !== "Enter" || !filter.value.trim()) return;
-      const all = [...conditions(), filter.value.trim().replaceAll(";", " ")];
+      const [typed, before] = [filter.value, st.where];
+      const all = [...conditions(), typed.trim().replaceAll(";", " ")];
       filter.value = "";
-      change({ where: all.join(";") });
+      if (await change({ where: all.join(";") })) return;
+      // What is refused is no part of the view: it stays where it was typed, to be put right.
+      st.set({ where: before });
+      if (!filter.value) filter.value = typed;
     },
   });
   let offered = "";

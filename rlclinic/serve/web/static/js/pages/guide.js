@@ -74,14 +74,14 @@ function understood(found) {
     h(
       "div",
       { class: "stack" },
-      h("h3", null, found.known ? "Or did you mean" : "What is near"),
+      h("h3", null, found.known ? "Or did you mean" : "What can be asked, for example"),
       h(
         "ul",
         null,
         found.nearby.map((each) => h("li", null, each.title, " ", h("code", null, each.command))),
       ),
     );
-  if (!found.known) return h("section", { class: "card stack" }, h("h2", null, "I do not know"), h("p", null, "Nothing here answers that."), others);
+  if (!found.known) return h("section", { class: "card stack" }, h("h2", null, "I do not know"), h("p", null, "Nothing here answers that. Other words may help; questions are understood in English."), others);
   return h(
     "section",
     { class: "card stack answered" },
