@@ -12,6 +12,8 @@ PEER   := build/sb3-venv
 # One thread per process: the tests and the benchmarks use processes, and two pools on one core slow each other down.
 export OMP_NUM_THREADS := 1
 
+COUNT_FAILED := "import json; print(len(json.load(open('.pytest_cache/v/cache/lastfailed'))))"
+
 # Two workers and hundreds of processes share what is compiled, also where an environment asks for none to be written.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -56,7 +58,11 @@ layers: install
 pytest: install
 	@$(BIN)/python -m tests.serve.web.chromium
 	@$(BIN)/python -m tests.compile
-	$(BIN)/pytest -q -n 3 --dist worksteal
+	@$(BIN)/pytest -q -n 3 --dist worksteal; status=$$?; \
+	if [ $$status -eq 1 ] && [ "$$($(BIN)/python -c $(COUNT_FAILED))" -le 3 ]; then \
+		echo "At most three tests failed among thousands side by side. They run once more by themselves: one that passes now depends on load or order, and is to be mended."; \
+		$(BIN)/pytest -q --last-failed --last-failed-no-failures none; status=$$?; \
+	fi; exit $$status
 
 # tests/attack is the short form, and part of make test; -m loop are the long forms of all tests.
 # atheris has no wheel for every Python: without it the generators of our own are what is left, and it is said.
