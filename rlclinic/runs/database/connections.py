@@ -7,6 +7,7 @@ RLCLINIC_DB=postgresql://…    a database that workers on many machines share; 
 A password belongs into the variable, PGPASSWORD or ~/.pgpass: it never gets into a command line, a row, a file or a message.
 """
 
+import fcntl
 import os
 import re
 import sqlite3
@@ -354,11 +355,20 @@ def _open_file(file: Path) -> sqlite3.Connection:
     kept = _kept().get(str(file))
     if kept is not None and kept.process == os.getpid() and kept.inode == _find_inode(file):
         return kept.connection
-    if _find_inode(file) is None:
-        # Somebody removed the queue: what was to be added to the old one does not belong to the new one.
-        _kept().pop(str(file), None)
-        for ending in ("-wal", "-shm"):
-            file.with_name(file.name + ending).unlink(missing_ok=True)
+    if _find_inode(file) is not None:
+        return _connect_file(file)
+    # One of those who ask first makes it: the others would take its log away from it, or not get to set how it is written.
+    with file.with_name(f"{file.name}-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _find_inode(file) is None:
+            # Somebody removed the queue: what was to be added to the old one does not belong to the new one.
+            _kept().pop(str(file), None)
+            for ending in ("-wal", "-shm"):
+                file.with_name(file.name + ending).unlink(missing_ok=True)
+        return _connect_file(file)
+
+
+def _connect_file(file: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
     try:
         # A write-ahead log needs memory that all processes share: several machines on one file have none. Of what waits for the disk
@@ -424,12 +434,15 @@ def _begin(given: str) -> "psycopg.Connection[Any]":
         else:
             return kept.connection
     connection = connect(given)
-    connection.execute(_BEGIN)
-    if (version := _version(Transaction(connection, True, ""))) != len(MIGRATIONS):
-        connection.close()
-        if version > len(MIGRATIONS):
+    try:
+        connection.execute(_BEGIN)
+        if (version := _version(Transaction(connection, True, ""))) > len(MIGRATIONS):
             raise RunError(_NEWER)
-        raise RunError("the database has no tables of this rlclinic yet.\n  There is no queue.\n  Make them: ", Action("db migrate"))
+        if version < len(MIGRATIONS):
+            raise RunError("the database has no tables of this rlclinic yet.\n  There is no queue.\n  Make them: ", Action("db migrate"))
+    except BaseException:
+        connection.close()
+        raise
     _kept()[given] = _Kept(connection)
     return connection
 

@@ -96,6 +96,8 @@ class Index:
 
     def close(self) -> None:
         """Give the file back."""
+        # What is still lent (to a thread that nobody can end, say) comes back to a pool that nobody holds any more.
+        event.listen(self.engine, "checkin", _close_returned)
         self.engine.dispose()
 
     def connection(self) -> Connection:
@@ -239,6 +241,10 @@ def _find_folder(root: Path) -> Path:
             raise PermissionError(errno.EPERM, "it belongs to somebody else", str(ours))
         (ours / name).mkdir(mode=0o700, exist_ok=True)
     return ours / name
+
+
+def _close_returned(_: Any, record: Any) -> None:
+    record.close()
 
 
 def _differs(known: Any, row: index_rows.Row) -> bool:

@@ -108,6 +108,21 @@ def test_servers_share_what_one_of_them_has_read_or_computed(store: Store, share
         assert other.version(connection) != before
 
 
+def test_what_is_lent_while_an_index_is_closed_is_closed_when_it_comes_back(shared: Index) -> None:
+    """A thread that still reads when a server ends brings its connection back to nobody: the database would keep its session."""
+    before, lent = shared.connection(), shared.connection()
+    driven = [connection.connection.driver_connection for connection in (before, lent)]
+    before.close()
+    shared.close()
+    assert [one.closed for one in driven if one is not None] == [True, False]
+    with lent:
+        assert lent.exec_driver_sql("SELECT 1").scalar_one() == 1
+    assert all(one.closed for one in driven if one is not None)
+    with shared.connection() as late:
+        driven.append(late.connection.driver_connection)
+    assert [one is not None and one.closed for one in driven] == [True] * 3
+
+
 def test_stores_do_not_see_each_other_and_tables_of_another_version_are_made_anew(
     store: Store, shared: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
