@@ -153,7 +153,14 @@ def rank(findings: Sequence[GroupFinding], runs: int, weights: Mapping[str, Weig
     chances = _softmax(scores)
     ordered = sorted(chances, key=lambda id: (-chances[id], id))
     kept = [id for id in ordered if chances[id] >= LEAST or any(later.get(rule, 0.0) >= OWN for rule in rows[id].key)][:MOST]
-    return [_cause(rows[id], chances[id], by_rule, runs, rows[first] if first else None) for id in kept]
+    causes = [_cause(rows[id], chances[id], by_rule, runs, rows[first] if first else None) for id in kept]
+    return [_leave_to_others(cause, causes[:place]) if cause.id == UNKNOWN else cause for place, cause in enumerate(causes)]
+
+
+def _leave_to_others(unknown: Cause, above: Sequence[Cause]) -> Cause:
+    """"Unknown" without the findings of what is likelier: it stands for what those do not explain."""
+    told = {rule for cause in above for rule in cause.rules}
+    return unknown.model_copy(update={"rules": tuple(rule for rule in unknown.rules if rule not in told)})
 
 
 def _lower_symptoms(scores: Mapping[str, float], rows: Mapping[str, Weights], strength: Mapping[str, float]) -> dict[str, float]:

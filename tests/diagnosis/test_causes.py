@@ -206,5 +206,14 @@ def test_a_symptom_stays_first_beside_a_cause_that_it_does_not_list_or_that_is_h
         assert causes.rank([finding("FAM101"), other], 4, SYMPTOM)[0].id == "updates-too-small"
 
 
+def test_unknown_has_no_evidence_that_something_likelier_has() -> None:
+    table = {**TABLE, "unknown": weights("unknown", {"AAA": 0.5, "DDD": 0.4}, prior=0.0)}
+    found = causes.rank([finding("AAA", 0.4), finding("DDD")], 4, table)
+    assert [cause.id for cause in found][0] == "rate"
+    unknown = next(cause for cause in found if cause.id == "unknown")
+    assert unknown.rules == ("DDD",)
+    assert next(cause for cause in causes.rank([finding("DDD")], 4, table) if cause.id == "unknown").rules == ("DDD",)
+
+
 def test_what_one_seed_shows_does_not_explain_that_seeds_differ() -> None:
     assert causes.rank([finding("BUD103"), finding("REW505")], 4, SYMPTOM)[0].id == "unlucky-seed"

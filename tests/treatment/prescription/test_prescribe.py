@@ -430,6 +430,15 @@ def test_another_algorithm_is_prescribed_where_that_is_the_answer():
     assert all(apply(made, rx).algo.name in ("td3", "ddpg") for rx in given if rx.trialable)
 
 
+def test_ppo_stands_in_for_an_algorithm_that_is_known_and_for_no_other():
+    for cause in ("unknown", "progress-without-effect"):
+        for algo, offered in (("a2c", True), ("dqn", True), ("ars", False), (None, False)):
+            known = replace(builders.unsolved(), source="csv", algo=algo, settings={"algo.learning_rate": 1e-3})
+            given = make_prescriptions(diagnosis_of(cause), [known])
+            assert any("algo.name" in rx.changes or "ppo" in rx.title for rx in given) <= offered
+            assert (doses.compute("ppo-instead", Chart([known])) is not None) == offered
+
+
 # ── fitting to the schema ──
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from rlclinic.config import ALGORITHMS
 from rlclinic.diagnosis import columns, exploration
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.signals import detect, measures, off_policy
@@ -319,8 +320,8 @@ def steadier_evaluation(chart: Chart) -> Dose | None:
 
 @dose
 def ppo_instead(chart: Chart) -> Dose | None:
-    """PPO, which uses each rollout several times and holds its steps short."""
-    if chart.algo == "ppo":
+    """PPO, which uses each rollout several times and holds its steps short; nothing where nobody says what it would stand in for."""
+    if chart.algo == "ppo" or chart.algo not in {*ALGORITHMS, *OFF_POLICY}:
         return None
     why = "learns from fresh data only: no replay and no target network that could mislead it" if chart.algo in OFF_POLICY else ""
     return Dose({"algo.name": "ppo"}, why or "uses each rollout ten times, in steps that a clip range holds back")
