@@ -451,6 +451,9 @@ _BONUS = _table("train/bonus/", ROLLOUT, """
     half_life | env steps | The env steps in which the novelty of a step halved, on average since the start; blank while it has not fallen.
     new_states | per 1k env steps | States that were met for the first time: near 0, there is nothing new within reach.
 """)  # fmt: skip
+_TERMS = _table("train/terms_beyond/", ROLLOUT, """
+    advantage | share | The part of advantages that is no term's: the critic beyond their values, a bonus, a cost. With theirs, 1.
+""")  # fmt: skip
 
 _ADVERSARY = _table("train/adversary/", ROLLOUT, """
     loss | nats | Cross-entropy of telling recorded steps from own ones; 0.69 (log 2) where the discriminator cannot.
@@ -493,6 +496,7 @@ _TESTIFIED = (
     _RANDOM,
     _ENVIRONMENT,
     _BONUS,
+    _TERMS,
     _ADVERSARY,
     _COST,
     _CURRICULUM,
@@ -513,7 +517,10 @@ FOREIGN: Final[dict[str, Metric]] = {metric.name: metric for metric in _OTHERS}
 _SAID: Final = {
     ("terms", "return"): ("return", 'What the term {} of info["reward_terms"] adds up to in an episode.'),
     ("terms", "share"): ("share", "The share of {} in the sizes of all terms of the reward: 1 means that it decides alone."),
-    ("terms", "advantage"): ("share", "The share of {} in the sizes of the terms' advantages: what it decides of what is learned."),
+    ("terms", "advantage"): (
+        "share",
+        "The part of {} in the advantages that are learned from; all sum to 1, below 0 it pulls back.",
+    ),
     ("info", "mean"): ("-", 'Mean of info["{}"] over an episode (env.log_info).'),
     ("info", "last"): ("-", 'info["{}"] at the end of an episode (env.log_info).'),
 }

@@ -3,12 +3,17 @@ import pytest
 from rlclinic import metrics, references
 from rlclinic.config import ALGORITHMS, Config
 
+TERM_COLUMNS = ("return", "share", "advantage")
+"""What is written of every term: explained by what terms have in common."""
+
 
 def written_columns() -> set[str]:
     """Every column that training can write, whatever the algorithm; with clipped rewards, a bonus, a curriculum, and online."""
     rows = pytest.importorskip("rlclinic.training.rows", reason="needs torch")
     configs = [Config.model_validate({"env": {"id": "CartPole-v1", "clip_raw_reward": 1}, "algo": {"name": name}}) for name in ALGORITHMS]
     configs.append(Config.model_validate({"env": {"id": "CartPole-v1"}, "bonus": {"kind": "count"}, "cost": {"limit": 1}}))
+    terms = {"id": "my_env:Env", "log_terms": ["goal"], "term_advantages": True}
+    of_terms = set(rows.columns(Config.model_validate({"env": terms}))) - {f"train/terms/goal/{name}" for name in TERM_COLUMNS}
     stages = [{"name": name, "env": {"sutton_barto_reward": own}} for name, own in (("one", True), ("two", False))]
     sections = [{"env": {"id": "CartPole-v1"}, "curriculum": {"kind": kind, "stages": stages}} for kind in ("stages", "uniform")]
     configs += [Config.model_validate(section) for section in sections]
@@ -16,7 +21,7 @@ def written_columns() -> set[str]:
     configs.append(Config.model_validate(online))
     configs.append(Config.model_validate({"env": {"id": "CartPole-v1", "n_envs": 2}, "run": {"data_parallel": 2}}))
     # Those of single stages are explained by what they have in common.
-    return {column for config in configs for column in rows.columns(config) if "/stage/" not in column}
+    return of_terms | {column for config in configs for column in rows.columns(config) if "/stage/" not in column}
 
 
 def test_columns_of_single_stages_are_explained() -> None:
@@ -24,6 +29,13 @@ def test_columns_of_single_stages_are_explained() -> None:
         found = metrics.find(name)
         assert found is not None
         assert f"stage {name.split('/')[2]} " in found.meaning
+
+
+def test_columns_of_single_terms_are_explained() -> None:
+    for column in TERM_COLUMNS:
+        found = metrics.find(f"train/terms/goal/{column}")
+        assert found is not None
+        assert "goal" in found.meaning
 
 
 def test_every_column_that_training_writes_is_explained() -> None:

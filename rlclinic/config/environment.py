@@ -163,8 +163,9 @@ class EnvConfig(Strict):
     steps (a function that makes one is not called once more for that); []: none of them."""
 
     term_advantages: Annotated[bool, Kind.SHAPE] = Field(False, exclude_if=lambda asked: not asked)
-    """Log which term of `info["reward_terms"]` decides what is reinforced, as `train/terms/NAME/advantage`: its share of the sizes of the
-    terms' advantages, which add up to the whole one. On-policy, not stepped natively. Usual: true while a reward is made."""
+    """Log which term of `info["reward_terms"]` decides what is reinforced, as `train/terms/NAME/advantage`: its part of the advantages that
+    are learned from. With all else, `train/terms_beyond/advantage`, they sum to 1. On-policy, not stepped natively. Usual: true while a
+    reward is made."""
     term_weights: dict[InfoName, Real] = Field(default_factory=dict, exclude_if=lambda weights: not weights)
     """Factors of terms of `info["reward_terms"]` in the reward that is learned from, e.g. `{safety: 2}`: the rest stays, and so do
     evaluations. What each matters: `rlclinic sensitivity --terms`. Not for natively stepped environments. Usual: none."""

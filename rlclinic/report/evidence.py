@@ -22,6 +22,7 @@ from rlclinic.report.models import Curve, Healthy, Interval, KeyMetric, Panel, S
 POINTS: Final = 64
 MOST: Final = 6
 TERMS: Final = "train/terms/"
+BEYOND_TERMS: Final = "train/terms_beyond/advantage"
 
 _KEY: Final = {
     "learning": (columns.EVAL_RETURN, columns.RETURN, columns.LENGTH, columns.SUCCESS, columns.POLICY_LOSS, columns.TOTAL_LOSS),
@@ -163,18 +164,26 @@ def growth_panel(diagnosis: Diagnosis, cases: Sequence[Case]) -> Panel | None:
 
 
 def term_panels(cases: Sequence[Case]) -> list[Panel]:
-    """What each term of the reward paid in an episode, and its share of the advantages, where runs log them; at most six of each."""
-    return [
+    """What each term of the reward paid in an episode, and its part of the advantages, where runs log them; at most six of each.
+
+    Where a term's part is drawn, what is learned beside the terms is, too: with it, all sum to 1.
+    """
+    drawn = [
         panel.model_copy(update={"label": f"{about} {panel.series.split('/')[2]}", "text": text})
         for column, about, text in _OF_A_TERM
         for name in list(_columns_of_terms(cases, column))[:MOST]
         if (panel := draw_series(name, cases)) is not None
     ]
+    beyond = draw_series(BEYOND_TERMS, cases)
+    if beyond is not None:
+        drawn.append(beyond.model_copy(update={"label": "advantage beyond terms", "text": _OF_THE_REST}))
+    return drawn
 
 
+_OF_THE_REST: Final = "what is learned from beside the terms' own: the critic beyond their values, a bonus, a cost"
 _OF_A_TERM: Final = (
     ("/return", "term", "what this term of the reward paid in an episode"),
-    ("/advantage", "advantage of", "this term's share of the sizes of advantages: how much it teaches"),
+    ("/advantage", "advantage of", "this term's part of the advantages that are learned from: below 0 it pulls against them"),
 )
 
 

@@ -106,12 +106,19 @@ def test_panels_show_the_series_that_evidence_names_and_the_usual_band() -> None
 
 def test_the_terms_of_a_reward_are_drawn_where_they_are_logged() -> None:
     histories = recorded.histories("cp-lr-x30")
-    assert not [panel for panel in diagnose.examine(None, histories, "log").panels if panel.series.startswith("train/terms/")]
+    assert not [panel for panel in diagnose.examine(None, histories, "log").panels if panel.series.startswith("train/terms")]
     earned = [each.series["train/roll/ep_rew_mean"] for each in histories]
-    terms = [{f"train/terms/{name}/{what}": series for name in ("goal", "help") for what in ("return", "advantage")} for series in earned]
+    columns = [f"train/terms/{name}/{what}" for name in ("goal", "help") for what in ("return", "advantage")]
+    terms = [dict.fromkeys([*columns, "train/terms_beyond/advantage"], series) for series in earned]
     paid = [replace(each, series={**each.series, **more}) for each, more in zip(histories, terms, strict=True)]
-    drawn = [panel for panel in diagnose.examine(None, paid, "log").panels if panel.series.startswith("train/terms/")]
-    assert [panel.label for panel in drawn] == ["term goal", "term help", "advantage of goal", "advantage of help"]
+    drawn = [panel for panel in diagnose.examine(None, paid, "log").panels if panel.series.startswith("train/terms")]
+    assert [panel.label for panel in drawn] == [
+        "term goal",
+        "term help",
+        "advantage of goal",
+        "advantage of help",
+        "advantage beyond terms",
+    ]
     assert all(panel.start is None and len(panel.center) > 1 for panel in drawn)
 
 

@@ -26,6 +26,8 @@ Told = TypeVar("Told")
 TERMS: Final = "reward_terms"
 COST: Final = "cost"
 TERM: Final = "term."
+BEYOND: Final = "train/terms_beyond/advantage"
+"""What is learned from beside the terms' own advantages."""
 WINDOW: Final = 100
 MOST_TERMS: Final = 16
 LOOKED_STEPS: Final = 20
@@ -46,10 +48,11 @@ def list_step_numbers(config: Config) -> tuple[str, ...]:
 
 
 def list_term_advantages(config: Config) -> list[str]:
-    """The columns of the terms' advantages."""
+    """The columns of the terms' advantages, and of what is learned beside them."""
     if not config.env.term_advantages:
         return []
-    return [f"train/terms/{name.removeprefix(TERM)}/advantage" for name in list_step_numbers(config) if name.startswith(TERM)]
+    names = [name.removeprefix(TERM) for name in list_step_numbers(config) if name.startswith(TERM)]
+    return [*(f"train/terms/{name}/advantage" for name in names), *((BEYOND,) if names else ())]
 
 
 def read_step(info: dict[str, Any], names: Sequence[str], row: np.ndarray) -> bool:

@@ -66,7 +66,7 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
                 sentinels.pop(on_policy_sentinels.PREFIX + name, None)
         if cohort.config.env.term_advantages:
             told = getattr(cohort.env, "step_info", ()), getattr(cohort.env, "term_factors", None)
-            sentinels |= terms.share_advantages(plan, iteration.before, rollout, hp, *told)
+            sentinels |= terms.share_advantages(plan, iteration.before, rollout, iteration.estimates.advantage, hp, *told)
         if testimony:
             sentinels |= environment.of_rollout(rollout, elapsed, cohort.env)
     clock["sentinels"] += time.perf_counter() - learned

@@ -68,8 +68,12 @@ def observations(stats: Moments, obs: Tensor, clip: float) -> Tensor:
 
 def rewards(stats: Moments, reward: Tensor, clip: float) -> Tensor:
     """Rewards [M, T, N] divided by the standard deviation of the discounted return; the mean stays: it is the task."""
-    scale = torch.rsqrt(stats.var + EPSILON).float().view(-1, 1, 1)
-    return (reward * scale).clamp(-clip, clip)
+    return (reward * scale(stats)).clamp(-clip, clip)
+
+
+def scale(stats: Moments) -> Tensor:
+    """What rewards [M, T, N] are multiplied with, [M, 1, 1]."""
+    return torch.rsqrt(stats.var + EPSILON).float().view(-1, 1, 1)
 
 
 def clipped(reward: Tensor, bound: float | None) -> Tensor:

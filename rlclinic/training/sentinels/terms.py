@@ -2,6 +2,8 @@
 
 Advantages are linear in the reward: with values V_k of its own for each term, A is the sum of the terms' own advantages and of what the
 critic says beyond all V_k. Without values of its own, a term that pays the same in every step would look like most of what is learned.
+What is learned from may have more parts than those: of rewards that no term tells, of a bonus with a critic of its own, of costs that have
+a limit, and of what is cut from rewards. With what the critic says beyond the terms' values they are one more part, `info_columns.BEYOND`.
 """
 
 from collections.abc import Sequence
@@ -15,6 +17,7 @@ from rlclinic.training.data import info_columns
 from rlclinic.training.data.rollouts import Rollout
 from rlclinic.training.loops import on_policy
 from rlclinic.training.loops.on_policy import Learner, Plan
+from rlclinic.training.maths import normalize
 
 STEPS_PER_FEATURE: Final = 8
 """Steps of a rollout that there have to be for each feature of a term's values: with fewer, they would explain chance."""
@@ -22,26 +25,48 @@ RIDGE: Final = 1e-6
 """Of the size of a feature: what is added where features say the same."""
 
 
+@torch.no_grad()
 def share_advantages(
-    plan: Plan, learner: Learner, rollout: Rollout, hp: Hyperparameters, names: Sequence[str], factors: Tensor | None = None
+    plan: Plan,
+    learner: Learner,
+    rollout: Rollout,
+    learned: Tensor,
+    hp: Hyperparameters,
+    names: Sequence[str],
+    factors: Tensor | None = None,
 ) -> dict[str, Tensor]:
-    """Shares of the mean size of the terms' advantages, [M] by column; `names` are those of what steps tell (`rollout.said`).
+    """Parts of the size of the advantages that are learned from, [M] by column: they sum to 1, and pull back below 0.
 
-    As of those that are learned from, what all steps have in common counts for nothing.
+    learned: those advantages [M, T*N], before they are scaled; `names` are those of what steps tell (`rollout.said`). With a_t the learned
+    advantage and a_kt the part of k, the part is sum_t a_kt sign(a_t) / sum_t |a_t|. What all steps have in common counts for nothing.
     """
     terms = [k for k, name in enumerate(names) if name.startswith(info_columns.TERM)]
     if not terms or rollout.said is None:
         return {}
-    advantage, counts = split_advantages(plan, learner, rollout, hp, terms, factors)
+    own, counts = split_advantages(plan, learner, rollout, hp, terms, factors)
+    learned = learned.view_as(rollout.reward)
+    parts = [part * _unit(plan, learner, rollout) for part in own.unbind(-1)]  # [M, T, N] each
+    parts.append(learned - torch.stack(parts).sum(0))
     weight = torch.ones_like(rollout.reward) if counts is None else counts.float()
-    rows, weight = advantage.flatten(1, 2), weight.flatten(1).unsqueeze(-1)  # [M, T*N, K]
-    count = weight.sum(1).clamp(min=1.0)
-    centred = rows - (rows * weight).sum(1, keepdim=True) / count.unsqueeze(1)
-    sizes = (centred.abs() * weight).sum(1) / count  # [M, K]
-    whole = sizes.sum(1)
-    columns = [f"train/terms/{names[k].removeprefix(info_columns.TERM)}/advantage" for k in terms]
-    shares = torch.where(whole.unsqueeze(1) > 0, sizes / whole.clamp(min=1e-30).unsqueeze(1), torch.nan)
-    return dict(zip(columns, shares.unbind(1), strict=True))
+    centred = _centre(learned, weight)
+    size = (centred.abs() * weight).flatten(1).sum(1)  # [M]
+    shares = [(_centre(part, weight) * centred.sign() * weight).flatten(1).sum(1) / size.clamp(min=1e-30) for part in parts]
+    columns = [*(f"train/terms/{names[k].removeprefix(info_columns.TERM)}/advantage" for k in terms), info_columns.BEYOND]
+    return {column: torch.where(size > 0, share, torch.nan) for column, share in zip(columns, shares, strict=True)}
+
+
+def _centre(rows: Tensor, weight: Tensor) -> Tensor:
+    """[M, T, N] less its mean over the rows that count."""
+    mean = (rows * weight).flatten(1).sum(1) / weight.flatten(1).sum(1).clamp(min=1.0)
+    return rows - mean.view(-1, 1, 1)
+
+
+def _unit(plan: Plan, learner: Learner, rollout: Rollout) -> Tensor:
+    """What a unit of what steps tell is worth in the advantages that are learned from, [M, 1, 1]."""
+    unit = torch.full_like(rollout.reward[:, :1, :1], plan.env.train_reward_scale)
+    if learner.reward_stats is not None:
+        unit = unit * normalize.scale(learner.reward_stats)
+    return unit if rollout.weighed is None else unit / (1 + rollout.weighed.multiplier.unsqueeze(-1))
 
 
 @torch.no_grad()

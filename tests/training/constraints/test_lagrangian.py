@@ -83,8 +83,9 @@ def test_a_run_comes_down_to_its_limit_and_logs_how(env: type, tmp_path: Path) -
     assert first > 3.0
     assert last < 2.6
     assert 0.3 < max(float(row["train/cost/multiplier"]) for row in found) < 5.0
-    shares = [float(found[-1][f"train/terms/{name}/advantage"]) for name in ("run", "walk")]
-    assert sum(shares) == pytest.approx(1.0)
+    shares = [float(found[-1][column]) for column in found[-1] if column.endswith("/advantage")]
+    assert len(shares) == 3
+    assert sum(shares) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_without_a_limit_nothing_is_different(tmp_path: Path) -> None:
@@ -189,8 +190,11 @@ def test_shares_of_terms_are_those_of_what_is_learned_from(tmp_path: Path) -> No
     env = {"term_weights": {"run": 0.0, "walk": -3.0}, "term_advantages": True}
     last = rows(rlclinic.train(settings(320, env=env), env=Hall, runs_dir=tmp_path).runs[0])[-1]
     assert float(last["train/terms/run/return"]) > 0, "what the environment told is logged as it was told"
-    for column in ("share", "advantage"):
-        assert (float(last[f"train/terms/run/{column}"]), float(last[f"train/terms/walk/{column}"])) == (0.0, 1.0)
+    assert (float(last["train/terms/run/share"]), float(last["train/terms/walk/share"])) == (0.0, 1.0)
+    of_run, of_walk, beyond = (float(last[f"train/{name}/advantage"]) for name in ("terms/run", "terms/walk", "terms_beyond"))
+    assert of_run == 0.0
+    assert of_walk + beyond == pytest.approx(1.0, abs=1e-5)
+    assert of_walk > 0.5
 
 
 def test_arms_of_other_weights_are_one_cohort_and_each_as_if_alone(tmp_path: Path) -> None:
