@@ -8,6 +8,7 @@ Each function adds places to the check whose id it is listed under in `MEANINGS`
 import ast
 from builtins import id as builtins_id
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from rlclinic.diagnosis.lint import checks
@@ -47,10 +48,25 @@ _OFTEN: Final = 8
 def spots(id: str, script: Script) -> Iterator[Spot]:
     """What the formulas add to a check."""
     for room in _ROOMS:
-        found = [spot for meaning in room.get(id, ()) for spot in meaning(script) if hasattr(spot.node, "lineno")]
+        found = [
+            replace(spot, law=name_of(id, meaning))
+            for meaning in room.get(id, ())
+            for spot in meaning(script)
+            if hasattr(spot.node, "lineno")
+        ]
         if found and room is laws.MEANINGS and any(_speaks(each, script) for each in laws.SAID_BY_ANOTHER.get(id, ())):
             continue
         yield from found
+
+
+def name_of(id: str, meaning: Callable[[Script], Iterator[Spot]]) -> str:
+    """The law that a function adds to a check: COD501 semantics.no_mask."""
+    return f"{id} {meaning.__module__.rpartition('.')[2]}.{meaning.__name__.strip('<>')}"
+
+
+def laws_of(id: str) -> tuple[str, ...]:
+    """Every law of a check but its own function."""
+    return tuple(name_of(id, meaning) for room in _ROOMS for meaning in room.get(id, ()))
 
 
 def _speaks(id: str, script: Script) -> bool:
