@@ -407,7 +407,9 @@ def never_bootstrapped(script: Script) -> Iterator[Spot]:
 def online_network_in_target(script: Script) -> Iterator[Spot]:
     run = execution(script)
     copied = formulas.copies(run)
-    sources = [(copy.source, copy.network) for copy in copied]
+    acting = {builtins_id(root(out.args[0])) for event in experience.env_steps(script) for out in _chosen_by(event)}
+    # A copy that acts is a policy that lags, and holds no target steady.
+    sources = [(copy.source, copy.network) for copy in copied if builtins_id(copy.network) not in acting]
     if not sources:
         return
     reached = {id(part) for event in formulas.backwards(run) if event.value is not None for part in formulas.parts(event.value)}
@@ -430,6 +432,12 @@ def online_network_in_target(script: Script) -> Iterator[Spot]:
                     "the target comes from the network that is being trained, though there is a slow copy of it: each step moves what it runs after",
                     "ask the copy",
                 )
+
+
+def _chosen_by(event: Event) -> list[Symbol]:
+    """The answers that an action was chosen by."""
+    step = event.value
+    return outputs_in(step.args[1]) if isinstance(step, Symbol) and len(step.args) > 1 else []
 
 
 def _given_by_others(out: Symbol, depth: int = 6) -> Iterator[Symbol]:
@@ -1273,6 +1281,8 @@ def copy_never_updated(script: Script) -> Iterator[Spot]:
     if any(event.loops and _weights_of(event.subject) is None and root(event.subject) is None for event in written_to):
         return  # weights are written that cannot be told apart
     fresh = {id(update[1]) for update in updates(run) if update[3]}
+    # Weights of several networks in one list are written together.
+    fresh |= {id(network) for event in written_to if event.loops for network in _networks_of(event.subject)}
     if any(isinstance(copy.network, Symbol) and copy.network.op == "weights" and copy.network.loops for copy in copied):
         return  # the copy is made anew in a loop
     for target in formulas.targets(script):
@@ -1325,6 +1335,14 @@ def updates(run: Execution) -> list[tuple[ast.AST, Value, Value, bool]]:
         if into is not None and source is not None:
             made.append((event.node, into, source, bool(event.loops)))
     return made
+
+
+def _networks_of(value: Value) -> Iterator[Symbol | Record]:
+    """Every network whose weights are in a list of weights."""
+    for part in formulas.parts(value, into_networks=False):
+        found = formulas.state_of(part) if part.op == "method" else None
+        if found is not None:
+            yield found
 
 
 def _is_written_in_place(event: Event) -> bool:
@@ -2011,6 +2029,8 @@ def cleared(id: str, script: Script) -> set[int]:
         return {line for node in nodes if (line := getattr(node, "lineno", 0))} if all(each[2] for each in held) else set()
     if id == "COD101":
         return set(range(1, len(script.lines) + 1)) if any(True for _ in truncation_in_mask(script)) else set()
+    if id == "COD501":
+        return set(range(1, len(script.lines) + 1)) if experience.knows_no_ends(script) else set()
     if id == "COD502":
         return {
             line
