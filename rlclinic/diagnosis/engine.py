@@ -280,6 +280,8 @@ def _calm(cases: Sequence[Case]) -> Cause:
     else:
         id = HEALTHY
     title = title or known()[id].title
+    if id == TOO_EARLY and states["solved"]:
+        title = f"{states['solved']} of {len(cases)} runs got there; the others: {title}"
     return Cause(id=id, title=title, probability=1.0, severity=Severity.LOW, rules=(), agree=len(cases), of=len(cases))
 
 

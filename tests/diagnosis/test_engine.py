@@ -91,6 +91,13 @@ def test_a_healthy_run_that_is_not_there_yet_has_no_disease_while_it_runs(share:
     assert (found.verdict, found.causes[0].id) == ("RUNNING", "too-early")
 
 
+def test_of_a_group_that_still_runs_it_is_said_how_many_are_there_already() -> None:
+    done, other, *_ = recorded.histories("cp-healthy")
+    found = engine.diagnose([done, prefix(other, 0.1 * (other.max_env_steps or 0), whole=True)])
+    assert found.causes[0].id == "too-early"
+    assert found.answer.startswith("1 of 2 runs got there; the others: ")
+
+
 def test_a_run_that_ends_while_it_rises_was_stopped_too_early() -> None:
     so_far = prefix(healthy(), 0.4 * (healthy().max_env_steps or 0), whole=True)
     assert engine.diagnose([replace(so_far, state="finished")]).causes[0].id == "budget-too-small"

@@ -89,6 +89,15 @@ def test_a_rollout_that_eats_the_budget_is_cut_to_a_hundred_and_more():
     assert found.changes == {"algo.n_steps": 32, "algo.batch_size": 16}
 
 
+@pytest.mark.parametrize(("n_steps", "copies", "rows"), [(1024, 8, 16), (16, 512, 512), (5, 1024, 512), (256, 8, 64)])
+def test_more_updates_never_offer_the_value_that_is_set_or_longer_rollouts(n_steps: int, copies: int, rows: int) -> None:
+    found = dose("more-updates", f"algo.n_steps={n_steps}", f"env.n_envs={copies}", f"algo.batch_size={rows}", "algo.n_epochs=1")
+    changes = {} if found is None else found.changes
+    assert changes.get("algo.n_steps", 1) <= n_steps
+    assert changes.get("algo.n_steps") != n_steps
+    assert changes.get("algo.batch_size") != rows
+
+
 def test_the_discount_follows_from_the_length_of_an_episode_and_from_when_rewards_come():
     late = dose("discount-for-the-episode", "algo.gamma=0.5", train__sentinel__reward_std=0.0, train__sentinel__reward_mean=1.0)
     dense = dose("discount-for-the-episode", "algo.gamma=0.5", train__sentinel__reward_std=1.0, train__sentinel__reward_mean=-1.0)

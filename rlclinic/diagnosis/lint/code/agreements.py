@@ -70,8 +70,7 @@ def rows_of_another_selection(script: Script) -> Iterator[Spot]:
         for rows, subscripts in taken.items():
             bases = {ast.unparse(each.value) for each in subscripts}
             for other in others if len(bases) >= 2 else ():
-                counted = any(isinstance(each, ast.Name) and each.id == rows for each in ast.walk(other.slice))
-                if counted:
+                if _is_counted(other.slice, rows):
                     yield Spot(
                         other,
                         f"the others are taken out by `{rows}`, and this one by its length alone: each row meets that of another step",
@@ -89,6 +88,14 @@ def rows_of_another_selection(script: Script) -> Iterator[Spot]:
                 "this array is turned before it is flattened, and the others are not: its rows are in another order",
                 "the same for all",
             )
+
+
+def _is_counted(cut: ast.expr, rows: str) -> bool:
+    """Whether a slice is the first len(rows) of something."""
+    if not isinstance(cut, ast.Slice) or cut.lower is not None or cut.upper is None:
+        return False
+    upper = ast.unparse(cut.upper)
+    return upper in (f"len({rows})", f"{rows}.shape[0]", f"{rows}.size", f"{rows}.size(0)", f"{rows}.numel()")
 
 
 @check("COD451", Severity.HIGH, ["towers2024gymnasium"])

@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from rlclinic.diagnosis.findings import DiagnosisPart, Evidence, Finding, Remedy, Severity
@@ -128,25 +129,32 @@ def examine(check: Check, script: Script) -> list[Finding]:
 
 
 def _examine(check: Check, script: Script) -> list[Finding]:
-    seen: set[tuple[int, int]] = set()
-    findings: list[Finding] = []
+    return _join([_finding(check, script, spot) for spot in heard(check, script)])
+
+
+def heard(check: Check, script: Script) -> list[Spot]:
+    """Every place that a check names, each once, with the law that saw it."""
     if not script.is_read or not _is_about_learning(script):
-        return findings
+        return []
     cleared = semantics.cleared(check.id, script)
     others = [each for each in checks.checks("COD") if each.id in SAID_BY_ANOTHER.get(check.id, ())]
     is_second = check.id in SECOND and any(True for each in others for _ in (*each.function(script), *semantics.spots(each.id, script)))
-    for spot in check.function(script) if not is_second else ():
-        if position(spot.node) not in seen and position(spot.node)[0] not in cleared and not _is_waived(check, script, spot):
-            seen.add(position(spot.node))
-            findings.append(_finding(check, script, spot))
-    lines = {line for line, _ in seen}
-    if is_second or any(True for each in others for _ in each.function(script)):
-        return _join(findings)
+    if is_second:
+        return []
+    places: set[tuple[int, int]] = set()
+    spots: list[Spot] = []
+    for spot in check.function(script):
+        if position(spot.node) not in places and position(spot.node)[0] not in cleared and not _is_waived(check, script, spot):
+            places.add(position(spot.node))
+            spots.append(replace(spot, law=check.id))
+    if any(True for each in others for _ in each.function(script)):
+        return spots
+    lines = {line for line, _ in places}
     for spot in semantics.spots(check.id, script):
         if position(spot.node)[0] not in lines and not _is_waived(check, script, spot):
             lines.add(position(spot.node)[0])
-            findings.append(_finding(check, script, spot))
-    return _join(findings)
+            spots.append(spot)
+    return spots
 
 
 def _join(findings: list[Finding]) -> list[Finding]:

@@ -357,7 +357,8 @@ def target_of_the_trained_network(script: Script) -> Iterator[Spot]:
         target = reward + gamma * (1 - terminated) * next_q
     ```
     """
-    copies = nets.target_copies(script)
+    acting = _given_to_who_acts(script)
+    copies = {network: copy for network, copy in nets.target_copies(script).items() if copy.partition(".")[0] not in acting}
     if not copies:
         return
 
@@ -380,6 +381,13 @@ def target_of_the_trained_network(script: Script) -> Iterator[Spot]:
                 seen.add(part)
                 text = f"`{asked}` is the network that is trained; `{copies[asked]}` is there to hold the target steady"
                 yield Spot(script.statement(part), text, f"{copies[asked]}(…)")
+
+
+def _given_to_who_acts(script: Script) -> set[str]:
+    """Names that are handed to functions which step an environment: a copy that acts lags on purpose, and is no target."""
+    acting = [function.name for function in script.functions if any(call.args for call in script.calls("step", within=function))]
+    given = [argument for name in acting for call in script.calls(name) for argument in call.args]
+    return {argument.id for argument in given if isinstance(argument, ast.Name)}
 
 
 def _is_given_another(script: Script, node: ast.AST, name: str, copies: dict[str, str]) -> bool:

@@ -103,6 +103,10 @@ def _is_masked(script: Script, node: ast.AST, product: ast.AST) -> bool:
     parts = [part for part, _ in flow.made_of(script, product, lambda part: nets.is_network(script, part))]
     if any(_is_complement(factor) for factor in factors(product)):
         return True
+    outer = set(script.ancestors(node))
+    chosen = [each for part in parts for each in script.ancestors(part) if isinstance(each, ast.If | ast.IfExp) and each not in outer]
+    if any(words.mentions(each.test, words.MASK) for each in chosen):
+        return True  # asked where the episode goes on: tail = 0 if terminated else value(obs)
     if any(words.MASK(words.own_name(part)) for part in parts) or any(
         isinstance(part, ast.IfExp) and words.mentions(part.test, words.MASK) for part in parts
     ):
@@ -256,7 +260,8 @@ def trace_not_cut(script: Script) -> Iterator[Spot]:
                 isinstance(each, ast.BinOp) and isinstance(each.op, ast.Sub) and script.constant(each.left) == 1 for each in held
             )
             cut = masked or words.mentions(term, words.MASK) or _begins_with_each_episode(script, node, name)
-            if recursion and not cut and _ends_are_known(script, node):
+            # One factor more than gamma, lambda and the trace is a mask under a name of its own.
+            if recursion and not cut and len(held) <= 3 and _ends_are_known(script, node):
                 yield Spot(
                     node, "the advantage of the next episode leaks into this one: the recursion is not cut at an end", "* (1 - done)"
                 )

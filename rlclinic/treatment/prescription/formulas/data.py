@@ -65,14 +65,18 @@ def more_updates(chart: Chart) -> Dose | None:
     rollout = 1 << int(math.log2(min(max(budget / ROLLOUTS, 256), 2048)))
     rollout = min(rollout, chart.rollout)
     n_steps = max(rollout // envs, 5 if chart.algo == "a2c" else 16)
+    n_steps = min(n_steps, chart.count("algo.n_steps") or n_steps)  # few steps of many copies are no long rollout
     rollout = n_steps * envs
     changes: dict[str, Any] = {} if n_steps == chart.count("algo.n_steps") else {"algo.n_steps": n_steps}
+    rows = rollout
     if chart.algo == "ppo":
         rows = _rows(rollout, math.ceil(budget / rollout), chart.count("algo.n_epochs") or 10)
-        changes |= {} if rows == chart.batch_rows and not changes else {"algo.batch_size": rows}
+        # A share of the rollout shrinks with it; a number of rows stays.
+        is_kept = rows == chart.batch_rows and (not changes or rows == chart.count("algo.batch_size"))
+        changes |= {} if is_kept else {"algo.batch_size": rows}
     before, after = math.ceil(budget / chart.rollout), math.ceil(budget / rollout)
     why = f"{after} rollouts in the budget instead of {before}" if after != before else f"{after} rollouts in the budget"
-    steps = math.ceil(budget / rollout) * (chart.count("algo.n_epochs") or 1) * (rollout // changes.get("algo.batch_size", rollout))
+    steps = math.ceil(budget / rollout) * (chart.count("algo.n_epochs") or 1) * (rollout // rows)
     return Dose(changes, f"{why}, about {steps} gradient steps", "noisier updates") if changes else None
 
 

@@ -31,6 +31,8 @@ class Spot:
     fix: str = ""
     """Where the page's own advice can be made more exact."""
     strength: float = 1.0
+    law: str = ""
+    """Which of a check's mechanisms saw it: "COD501 semantics.no_mask"; of a check's own function the id alone."""
 
 
 @dataclass(frozen=True)

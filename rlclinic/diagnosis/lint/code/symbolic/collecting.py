@@ -516,6 +516,8 @@ def _is_count(value: Value) -> bool:
 
 def _width(answer: Value) -> float | None:
     """How many actions a network or a table has values for."""
+    if any(called(part) in ("mean", "sum", "view", "reshape", "unflatten") for part in formulas.parts(answer, into_networks=False)):
+        return None  # several numbers an action: quantiles, atoms
     for part in formulas.parts(answer, into_arrays=False):
         if part.op == "out":
             network = part.args[0]

@@ -16,9 +16,9 @@ from rlclinic.diagnosis.lint.code.symbolic import experience, formulas, sizes
 from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Items, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import called, execution, gradient, outputs_in, root, terms
 
-_JOINING: Final = frozenset({"cat", "concatenate", "hstack", "concat", "column_stack"})
+JOINING: Final = frozenset({"cat", "concatenate", "hstack", "concat", "column_stack"})
 _SHAPING: Final = (
-    formulas.PASSING - _JOINING - {"stack", "vstack", "clip", "clamp", "split", "chunk", "array_split", "append", "iter", "next"}
+    formulas.PASSING - JOINING - {"stack", "vstack", "clip", "clamp", "split", "chunk", "array_split", "append", "iter", "next"}
 )
 _TAKING: Final = frozenset({"gather", "take_along_dim", "index_select"})
 _CHOOSING: Final = frozenset(
@@ -74,7 +74,7 @@ def leaves(out: Symbol) -> list[Value]:
         current = bare(pending.pop(0))
         if isinstance(current, Items):
             pending = [*current.items, *pending]
-        elif called(current) in _JOINING and isinstance(current, Symbol) and current.args:
+        elif called(current) in JOINING and isinstance(current, Symbol) and current.args:
             pending = [current.args[0], *pending]
         else:
             inner = [each for each in outputs_in(current, stored=False) if own is not None and root(each.args[0]) is own]

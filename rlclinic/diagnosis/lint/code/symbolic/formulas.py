@@ -270,7 +270,8 @@ def _flag(value: Value, depth: int) -> Flag | None:
         return agreed or (known[0] if known and len(known) < len(given) and value.op in ("And", "Or") else None)
     if value.op in ("Add", "Sub", "Mult", "Div", "USub", "UAdd", "Compare", "phi") or called(value) in _ARITHMETIC:
         switched = _switched(value, depth)
-        if switched is not None and switched.ends and (switched.low == 0) != (switched.high == 0):
+        is_paid = switched is not None and not 0 < switched.low + switched.high <= 1  # -10 at an end is a reward, and no flag
+        if switched is not None and switched.ends and (switched.low == 0) != (switched.high == 0) and not is_paid:
             return Flag(1 if switched.low == 0 else -1, switched.ends)
         if value.op != "phi":
             return None
@@ -991,13 +992,21 @@ def _targets(run: Execution) -> Iterator[Target]:
         for place, branch in enumerate(call.args[1:3]) if decided is not None else ():
             sign = decided.sign if place == 0 else -decided.sign  # type: ignore[union-attr]
             chosen[id(_bare_sum(branch))] = Flag(sign, decided.ends)  # type: ignore[union-attr]
+    # a + b + c is (a + b) + c: what the whole holds tells what its beginning is.
+    wholes = {id(part): each for each in run.sums if each.op in ("Add", "Sub") for part in each.args[:1]}
     for each in run.sums:
         if each.op not in ("Add", "Sub") or not isinstance(each.node, ast.AST) or isinstance(each.node, ast.AugAssign):
             continue
         held = terms(each)
         if len(held) < 2 or not any(term.sign > 0 and any(is_reward(one) for one in term.factors) for term in held):
             continue
+        whole = terms(wholes.get(id(each), each))
+        masked = [
+            term for term in whole if any(flag(one) is not None for one in term.factors) and any(outputs_in(one) for one in term.factors)
+        ]
         for term in held:
+            if masked and not any(flag(one) is not None for one in term.factors) and not _is_asked_about_next(term):
+                continue  # a bonus that a network gives to the present step, beside the future
             is_future = any(outputs_in(one) or _is_support(one) for one in term.factors if not is_scalar(one) or _is_support(one))
             is_product = (
                 len(term.factors) > 1
@@ -1007,6 +1016,10 @@ def _targets(run: Execution) -> Iterator[Target]:
             )
             if term.sign > 0 and is_product and is_future and not any(is_reward(one) for one in term.factors):
                 yield Target(each, term, chosen.get(id(each)))
+
+
+def _is_asked_about_next(term: Term) -> bool:
+    return any(role(given) == "next_obs" for one in term.factors for out in outputs_in(one) for given in out.args[1:])
 
 
 def _is_support(value: Value) -> bool:

@@ -393,9 +393,11 @@ def _recursions(script: Script) -> Iterator[Recursion]:
         if any(formulas.carried(each) is not None for each in one.args)
         or any(formulas.carried(factor) is not None for term in formulas.terms(one) for factor in term.factors)
     ]
+    acting = {loop for event in experience.env_steps(script) for loop in event.loops}
     for each in running[-MOST_SUMS:][::-1]:
         loop = each.loops[-1]
-        if formulas.is_backwards(run.walked.get(loop)) is not True:  # type: ignore[arg-type]
+        # A loop that acts goes forwards in time, however it counts.
+        if loop in acting or formulas.is_backwards(run.walked.get(loop)) is not True:  # type: ignore[arg-type]
             continue
 
         base = evaluate(script, each, _in_loop(loop, None))
@@ -866,8 +868,10 @@ def first_row_left_out(script: Script) -> Iterator[Spot]:
     for loop in dict.fromkeys(each.sum.loops[-1] for each in recursions(script)):
         walked = getattr(loop, "iter", None)
         if isinstance(walked, ast.Call) and script.last(walked) == "range" and len(walked.args) == 3:
-            stop, step = walked.args[1:]
-            if isinstance(stop, ast.Constant) and stop.value == 0 and ast.unparse(step) == "-1":
+            start, stop, step = walked.args
+            # Where n stands first, row 0 is left out on purpose, or the index is one ahead.
+            last_row = isinstance(start, ast.BinOp) and isinstance(start.op, ast.Sub)
+            if last_row and isinstance(stop, ast.Constant) and stop.value == 0 and ast.unparse(step) == "-1":
                 yield _spot(loop, "the loop ends before the first step: its row keeps what it was made with", "range(n - 1, -1, -1)")
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from rlclinic.diagnosis.lint.code.reading import words
 from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
-from rlclinic.diagnosis.lint.code.symbolic import experience, formulas, learning, sizes
+from rlclinic.diagnosis.lint.code.symbolic import differences, experience, formulas, learning, sizes
 from rlclinic.diagnosis.lint.code.symbolic.execution import Execution, Items, Symbol, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import called, execution, gradient, outputs_in, role, root, terms
 
@@ -200,6 +200,8 @@ def critic_of_detached_action(script: Script) -> Iterator[Spot]:
                 continue
             for out in (each for factor in term.factors for each in outputs_in(factor) if id(root(each.args[0])) not in taught):
                 for given in out.args[1:]:
+                    if len(out.args) == 2 and called(given) not in differences.JOINING:
+                        continue  # a value of the observation alone: a trunk whose features are kept from its gradient
                     for part in formulas.parts(given, into_networks=False, into_arrays=False):
                         cut = part.args[0] if called(part) in ("detach", "stop_gradient") and part.args else None
                         if cut is not None and any(formulas.optimized(run, network) for network in gradient(cut)):

@@ -67,7 +67,16 @@ def _priorities(script: Script) -> set[int]:
     def find() -> set[int]:
         run = execution(script)
         held: set[int] = set()
+        # Chances of actions are a policy, whatever they are made of.
+        actions = {
+            id(part)
+            for event in experience.env_steps(script)
+            if isinstance(event.value, Symbol) and len(event.value.args) > 1
+            for part in formulas.parts(event.value.args[1], into_networks=False, into_arrays=False)
+        }
         for call in run.calls:
+            if id(call) in actions:
+                continue
             chances = call.keys.get("p") or call.keys.get("weights")
             if called(call) == "multinomial" and call.args and not differences.holds_answer(call.args[0]):
                 chances = call.args[0] if call.op == "call" else None

@@ -8,6 +8,7 @@ Each function adds places to the check whose id it is listed under in `MEANINGS`
 import ast
 from builtins import id as builtins_id
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from rlclinic.diagnosis.lint import checks
@@ -47,10 +48,25 @@ _OFTEN: Final = 8
 def spots(id: str, script: Script) -> Iterator[Spot]:
     """What the formulas add to a check."""
     for room in _ROOMS:
-        found = [spot for meaning in room.get(id, ()) for spot in meaning(script) if hasattr(spot.node, "lineno")]
+        found = [
+            replace(spot, law=name_of(id, meaning))
+            for meaning in room.get(id, ())
+            for spot in meaning(script)
+            if hasattr(spot.node, "lineno")
+        ]
         if found and room is laws.MEANINGS and any(_speaks(each, script) for each in laws.SAID_BY_ANOTHER.get(id, ())):
             continue
         yield from found
+
+
+def name_of(id: str, meaning: Callable[[Script], Iterator[Spot]]) -> str:
+    """The law that a function adds to a check: COD501 semantics.no_mask."""
+    return f"{id} {meaning.__module__.rpartition('.')[2]}.{meaning.__name__.strip('<>')}"
+
+
+def laws_of(id: str) -> tuple[str, ...]:
+    """Every law of a check but its own function."""
+    return tuple(name_of(id, meaning) for room in _ROOMS for meaning in room.get(id, ()))
 
 
 def _speaks(id: str, script: Script) -> bool:
@@ -391,7 +407,9 @@ def never_bootstrapped(script: Script) -> Iterator[Spot]:
 def online_network_in_target(script: Script) -> Iterator[Spot]:
     run = execution(script)
     copied = formulas.copies(run)
-    sources = [(copy.source, copy.network) for copy in copied]
+    acting = {builtins_id(root(out.args[0])) for event in experience.env_steps(script) for out in _chosen_by(event)}
+    # A copy that acts is a policy that lags, and holds no target steady.
+    sources = [(copy.source, copy.network) for copy in copied if builtins_id(copy.network) not in acting]
     if not sources:
         return
     reached = {id(part) for event in formulas.backwards(run) if event.value is not None for part in formulas.parts(event.value)}
@@ -414,6 +432,12 @@ def online_network_in_target(script: Script) -> Iterator[Spot]:
                     "the target comes from the network that is being trained, though there is a slow copy of it: each step moves what it runs after",
                     "ask the copy",
                 )
+
+
+def _chosen_by(event: Event) -> list[Symbol]:
+    """The answers that an action was chosen by."""
+    step = event.value
+    return outputs_in(step.args[1]) if isinstance(step, Symbol) and len(step.args) > 1 else []
 
 
 def _given_by_others(out: Symbol, depth: int = 6) -> Iterator[Symbol]:
@@ -1257,6 +1281,8 @@ def copy_never_updated(script: Script) -> Iterator[Spot]:
     if any(event.loops and _weights_of(event.subject) is None and root(event.subject) is None for event in written_to):
         return  # weights are written that cannot be told apart
     fresh = {id(update[1]) for update in updates(run) if update[3]}
+    # Weights of several networks in one list are written together.
+    fresh |= {id(network) for event in written_to if event.loops for network in _networks_of(event.subject)}
     if any(isinstance(copy.network, Symbol) and copy.network.op == "weights" and copy.network.loops for copy in copied):
         return  # the copy is made anew in a loop
     for target in formulas.targets(script):
@@ -1309,6 +1335,14 @@ def updates(run: Execution) -> list[tuple[ast.AST, Value, Value, bool]]:
         if into is not None and source is not None:
             made.append((event.node, into, source, bool(event.loops)))
     return made
+
+
+def _networks_of(value: Value) -> Iterator[Symbol | Record]:
+    """Every network whose weights are in a list of weights."""
+    for part in formulas.parts(value, into_networks=False):
+        found = formulas.state_of(part) if part.op == "method" else None
+        if found is not None:
+            yield found
 
 
 def _is_written_in_place(event: Event) -> bool:
@@ -1995,6 +2029,8 @@ def cleared(id: str, script: Script) -> set[int]:
         return {line for node in nodes if (line := getattr(node, "lineno", 0))} if all(each[2] for each in held) else set()
     if id == "COD101":
         return set(range(1, len(script.lines) + 1)) if any(True for _ in truncation_in_mask(script)) else set()
+    if id == "COD501":
+        return set(range(1, len(script.lines) + 1)) if experience.knows_no_ends(script) else set()
     if id == "COD502":
         return {
             line

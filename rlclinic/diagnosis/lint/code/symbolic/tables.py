@@ -167,6 +167,14 @@ class _Slopes:
         return None
 
 
+def _divides_by_a_sum(update: Update) -> bool:
+    """weight / sum_of_weights[s, a]: a rate that no line of the script gives a number to."""
+    return any(
+        part.op == "Div" and len(part.args) == 2 and formulas.number(part.args[0]) != 1 and formulas.number(part.args[1]) is None
+        for part in formulas.parts(update.value, into_networks=False, into_arrays=False)
+    )
+
+
 def _is_entry_of_another(value: Symbol, table: Symbol) -> bool:
     """An entry of a second table of values."""
     row = value.args[0] if value.args else None
@@ -256,7 +264,7 @@ def away_from_target(script: Script) -> Iterator[Spot]:
                 "the entry is replaced by a share of its error: what it was is forgotten, and it never comes near its target",
                 "table[s, a] += rate * (target - table[s, a])",
             )
-        elif reward > 1 + 1e-6 and old < -1e-6:
+        elif reward > 1 + 1e-6 and old < -1e-6 and not _divides_by_a_sum(update):
             # A return counts the rewards of several steps; what is kept of the old value says how far the entry moves.
             yield from _spots(update, f"the entry moves by {reward:.2g} times its error, past its target", "a rate below 1")
 
