@@ -216,9 +216,20 @@ def _causes(findings: Sequence[GroupFinding], results: Sequence[RuleResult], cas
     broken = [cause for cause in serious if cause.id != UNKNOWN and _certain(cause, findings)]
     if not broken and _unjudged(cases) and serious and serious[0].probability >= CLEAR:
         return _doubted(serious[0], _calm(cases))
-    if 0 < len(silent) < len(cases):
+    if 0 < len(silent) < len(cases) or _explains_loss(serious, findings, cases):
         return [*serious, _calm(cases)]
     return [*broken, _calm(cases), *(cause for cause in serious if cause not in broken)]
+
+
+def _explains_loss(serious: Sequence[Cause], findings: Sequence[GroupFinding], cases: Sequence[Case]) -> bool:
+    """Whether runs that lost what they had, and run no more, did so for one reason that was measured in all of them."""
+    lost = {case.id for case in cases if case.sick}
+    if not lost or any(case.unfinished for case in cases) or not serious:
+        return False
+    first = serious[0]
+    speaking = [finding for finding in findings if finding.rule in first.rules and lost.issubset(finding.runs)]
+    measured = any(not _rests_on_settings(finding.evidence) for finding in speaking)
+    return measured and first.kind != "symptom" and first.probability >= CLEAR
 
 
 def _left_open(noisy: Cause, calm: Cause) -> list[Cause]:
@@ -269,8 +280,10 @@ def _calm(cases: Sequence[Case]) -> Cause:
         title = None if stopped is None else f"no return was logged before it stopped: {stopped}"
     elif any(case.on_course for case in cases):
         id, title = TOO_EARLY, "on its way: at the present rate it gets there within its budget"
-    elif states["early"] or any(case.sick or (case.standing == "unknown" and case.history.state in outcome.LIVE) for case in cases):
+    elif states["early"] or any(case.unfinished or (case.standing == "unknown" and case.history.state in outcome.LIVE) for case in cases):
         id = TOO_EARLY
+    elif lost := sum(case.sick for case in cases):
+        id, title = TOO_EARLY, f"{lost} of {len(cases)} seeds lost what they had, and more seeds would tell whether that is chance"
     elif states["unknown"]:
         id, title = NO_RETURN, f"{states['unknown']} of {len(cases)} runs logged no return: nothing can be said about them"
     elif cases[0].threshold is None and all(case.solved_at is None for case in cases):

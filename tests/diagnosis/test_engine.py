@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from rlclinic import metrics
 from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import EVAL_RETURN, RETURN
 from rlclinic.diagnosis.findings import Diagnosis, Severity
 from rlclinic.diagnosis.forecast.features import prefix
 from rlclinic.diagnosis.rules import cases
+from rlclinic.diagnosis.rules.imitation import NOISE
 from rlclinic.errors import UsageError
 from rlclinic.runs.history import History, make_series
 from tests.diagnosis import recorded
@@ -309,3 +311,22 @@ def test_two_rules_that_see_the_same_setting_say_it_once() -> None:
     (cause,) = (each for each in found.causes if each.id == "learning-rate-too-high")
     assert {"LRN101", "QVL106"} <= {finding.rule for finding in found.findings}
     assert cause.because.count("tuned settings stay below") == 1
+
+
+def test_what_all_lost_seeds_share_is_told_before_chance_is() -> None:
+    def asked_twice(noise: float, ends: float, id: str) -> History:
+        scatter = np.random.default_rng(ord(id)).uniform(0.0, 20.0, 8)
+        judged = np.array([-1450.0, -920.0, -700.0, -400.0, -180.0, -150.0, ends, ends]) - scatter
+        shapes = {NOISE: noise, EVAL_RETURN: lambda share: judged, RETURN: lambda share: 900.0 * share - 1100.0 - scatter}
+        return replace(cases.imitator(shapes, threshold=-200.0), id=id)
+
+    seeds = [(0.4, -600.0, "a"), (0.4, -150.0, "b"), (0.4, -140.0, "c")]
+    found = engine.diagnose([asked_twice(*seed) for seed in seeds])
+    assert (found.verdict, found.causes[0].id) == ("REACHED, THEN LOST", "expert-inconsistent")
+    assert found.causes[0].severity is Severity.MEDIUM
+    # Without a measured reason it may be chance, and a run that is over is not early.
+    found = engine.diagnose([asked_twice(0.0, ends, id) for _, ends, id in seeds])
+    assert "1 of 3 seeds lost" in found.answer
+    # A seed that others share the reason with, and that did well, is no alarm.
+    found = engine.diagnose([asked_twice(0.4, -150.0, id) for _, _, id in seeds])
+    assert found.answer == "healthy"
