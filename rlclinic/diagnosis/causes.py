@@ -158,7 +158,7 @@ def rank(findings: Sequence[GroupFinding], runs: int, weights: Mapping[str, Weig
 
 
 def _leave_to_others(unknown: Cause, above: Sequence[Cause]) -> Cause:
-    """"Unknown" without the findings of what is likelier: it stands for what those do not explain."""
+    """ "Unknown" without the findings of what is likelier: it stands for what those do not explain."""
     told = {rule for cause in above for rule in cause.rules}
     return unknown.model_copy(update={"rules": tuple(rule for rule in unknown.rules if rule not in told)})
 
