@@ -271,6 +271,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="of those, the place of the first")
     parser.add_argument("--sound", action="store_true", help="only those without a fault")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--each", action="store_true", help="name right answers, too")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for each environment; `diagnose --env` takes 20")
     asked = parser.parse_args()
     wanted = list(list_cells(asked.part, asked.worlds))
@@ -283,7 +284,7 @@ def main() -> None:
         for cell, answer in zip(wanted, pool.imap(look, wanted), strict=True):
             answers.append(answer)
             first, odds, right, high = answer
-            if not right and not is_sealed(cell):
+            if (asked.each or not right) and not is_sealed(cell):
                 name = (
                     f"sound {cell.name if isinstance(cell, VisitorCell) else ''}".strip()
                     if cell.fault is None
@@ -291,7 +292,7 @@ def main() -> None:
                     if isinstance(cell.fault, str)
                     else f"{cell.fault.cause}/{cell.fault.label}"
                 )
-                print(f"{name:40} {cell.world:16} {first} {odds:.2f}{' HIGH' if high else ''}", flush=True)
+                print(f"{name:40} {cell.world:16} {first} {odds:.2f}{' HIGH' if high else ''}{' right' if right else ''}", flush=True)
     faults = [answer for cell, answer in zip(wanted, answers, strict=True) if cell.fault is not None]
     sound = [answer for cell, answer in zip(wanted, answers, strict=True) if cell.fault is None]
     rows = []

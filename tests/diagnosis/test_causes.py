@@ -209,7 +209,7 @@ def test_a_symptom_stays_first_beside_a_cause_that_it_does_not_list_or_that_is_h
 def test_unknown_has_no_evidence_that_something_likelier_has() -> None:
     table = {**TABLE, "unknown": weights("unknown", {"AAA": 0.5, "DDD": 0.4}, prior=0.0)}
     found = causes.rank([finding("AAA", 0.4), finding("DDD")], 4, table)
-    assert [cause.id for cause in found][0] == "rate"
+    assert found[0].id == "rate"
     unknown = next(cause for cause in found if cause.id == "unknown")
     assert unknown.rules == ("DDD",)
     assert next(cause for cause in causes.rank([finding("DDD")], 4, table) if cause.id == "unknown").rules == ("DDD",)
