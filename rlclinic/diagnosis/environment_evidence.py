@@ -893,7 +893,8 @@ def _rank(diagnosis: Diagnosis, signs: Sequence[Sign], runs: int, *, done: bool)
     for cause in diagnosis.causes:
         own = cause.probability / (1.02 - cause.probability) if cause.kind not in ("symptom", "nothing wrong") else ODDS_OF_UNKNOWN
         own = min(own, 1.0) if cause.kind == "symptom" or cause.calm else own
-        odds[cause.id] = odds.get(cause.id, 0.0) + own * (FAINT if cause.id in REFUTES and cause.id not in odds else 1.0)
+        refuted = cause.id in REFUTES and cause.id not in odds
+        odds[cause.id] = odds.get(cause.id, 0.0) + own * ((REFUTED if done else FAINT) if refuted else 1.0)
     total, titles = sum(odds.values()), known()
     by_cause = {one.cause: one for one in signs}
     ranked = []
