@@ -5,7 +5,8 @@ but that returns stay at what random actions bring: what is right is the environ
 --eval-env` joins it. `--part odd` plants them in environments unlike any world (benchmarks.diagnosis.environments.odd); `--part sound`
 looks at those, at more of odd kinds and at Gymnasium's own, all of them sound, and `--part uncommon` at sound ones of kinds that no other
 part has (benchmarks.diagnosis.environments.uncommon_sound); `--part everyday` plants these faults and more in five
-environments that were written to attack the checks (benchmarks.diagnosis.environments.everyday), `--part strangers` in ten more whose
+environments that were written to attack the checks (benchmarks.diagnosis.environments.everyday), `--part third_party` in sixteen that
+others published (benchmarks.diagnosis.environments.third_party says which packages), `--part strangers` in ten more whose
 mistakes are made in their own code (benchmarks.diagnosis.environments.strangers); `--part visitors` looks at twelve by a guest who had
 not read the checks, with mistakes in their text (benchmarks.diagnosis.environments.visitors), and `--part second_guest` at fourteen by
 another (benchmarks.diagnosis.environments.second_guest). Of those, `second_guest_open` names its misses; of `second_guest_sealed` nothing
@@ -18,26 +19,28 @@ import argparse
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing import get_context
 from typing import Any, Final
 
 import numpy as np
 
 from benchmarks import provenance
-from benchmarks.diagnosis.environments import everyday, odd, odd_sound, second_guest, strangers, uncommon_sound, visitors
+from benchmarks.diagnosis.environments import everyday, odd, odd_sound, second_guest, strangers, third_party, uncommon_sound, visitors
 from benchmarks.diagnosis.faults import Fault
 from benchmarks.diagnosis.faulty import EnvFault
 from benchmarks.diagnosis.measure import wilson
 from benchmarks.diagnosis.worlds import cells, families, gym_worlds, learnable, planted
 from rlclinic.diagnosis import engine, environment_evidence
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.env import lint_facts
 from rlclinic.diagnosis.rules import cases
 from rlclinic.runs.history import History
 from rlclinic.training.envs.examine import environment, play
 from rlclinic.training.envs.examine.environment import examine
 
-SECONDS: Final = 120.0
+SECONDS = 120.0
 """So long that steps, and not a busy machine, decide when a look is over."""
 LIMITS: Final = {"10%": 0.1, "7% terminal": 0.07, "15%": 0.15}
 """Shares of the world's time limit, by a fault's label."""
@@ -92,6 +95,8 @@ class OddCell:
     def accepted(self) -> set[str]:
         if self.world in strangers.MAKERS:
             return strangers.WRONG[self.world, self.name]
+        if self.world in third_party.WORLDS:
+            return set(third_party.FAULTS[self.name][1])
         return (odd.EVALUATION if self.evaluation else everyday.FAULTS)[self.name][2]
 
 
@@ -145,6 +150,10 @@ def list_cells(part: str, worlds_each: int) -> "Iterator[Cell | OddCell | Visito
         yield from (OddCell(world, name) for world, name in strangers.WRONG)
         yield from (OddCell(world, "") for world in strangers.MAKERS)
         return
+    if part == "third_party":
+        yield from (OddCell(world, label) for world, label in third_party.cells())
+        yield from (OddCell(world, "") for world in third_party.WORLDS)
+        return
     if part in ("sound", "uncommon"):
         yield from (OddCell(name, "") for name in (odd_sound.ALL if part == "sound" else uncommon_sound.SOUND))
         return
@@ -165,8 +174,13 @@ def _assume_speed(env: Any, seconds: float = 1.0, steps: int = 5_000) -> dict[st
     return {"steps": 1_000.0, "seconds": 0.1}
 
 
-def look(cell: Cell | OddCell | VisitorCell) -> tuple[str, float, bool]:
-    """The first cause, its probability, and whether that is right (for a sound world: whether it is not the environment's)."""
+def _look_for(seconds: float) -> None:
+    global SECONDS
+    SECONDS = seconds
+
+
+def look(cell: Cell | OddCell | VisitorCell) -> tuple[str, float, bool, bool]:
+    """The first cause, its probability, whether that is right (of a sound world: whether it is not the environment's), and HIGH."""
     play.RANDOM_STEPS, play.CONSTANT_STEPS = 3_000, 300
     play.speed = _assume_speed
     environment.MOST_SEARCH = SECONDS
@@ -177,9 +191,10 @@ def look(cell: Cell | OddCell | VisitorCell) -> tuple[str, float, bool]:
     run = _silent_log(facts[0], threshold)
     beside = (lint_facts(facts[1]), facts[1]) if len(facts) > 1 else None
     first = environment_evidence.join(engine.diagnose([run]), [Case(run)], lint_facts(facts[0]), facts[0], beside).causes[0]
+    high = first.severity is Severity.HIGH
     if cell.fault is None:
-        return first.id, first.probability, not first.moved_first.startswith("seen in the environment")
-    return first.id, first.probability, first.id in cell.accepted
+        return first.id, first.probability, not first.moved_first.startswith("seen in the environment"), high
+    return first.id, first.probability, first.id in cell.accepted, high
 
 
 def _look_at_world(cell: Cell) -> tuple[list[dict[str, Any]], float | None]:
@@ -197,6 +212,9 @@ def _look_at_odd(cell: OddCell) -> tuple[list[dict[str, Any]], float | None]:
     """The same; the threshold is most of the way from random actions to the best simple policy of the sound environment, if either ends."""
     if cell.world in uncommon_sound.SOUND:
         return [examine(uncommon_sound.SOUND[cell.world], cell.world, SECONDS, searches=True)], uncommon_sound.threshold(cell.world)
+    if cell.world in third_party.WORLDS:
+        changed = partial(third_party.make, cell.world, cell.name)
+        return [examine(changed, cell.world, SECONDS, searches=True)], third_party.threshold(cell.world, cell.name)
     make = {**odd_sound.ALL, **everyday.SOUND, **strangers.MAKERS}[cell.world]
     sound = examine(make, cell.world, SECONDS, searches=True)
     returns = sound["random"].get("returns") or [0.0]
@@ -245,24 +263,28 @@ def _silent_log(facts: dict[str, Any], threshold: float | None) -> History:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=(*cells.SEEDS, "odd", "sound", "uncommon", "everyday", "strangers", *GUEST_PARTS), default="fit")
+    parser.add_argument(
+        "--part", choices=(*cells.SEEDS, "odd", "sound", "uncommon", "everyday", "strangers", "third_party", *GUEST_PARTS), default="fit"
+    )
     parser.add_argument("--worlds", type=int, default=2, help="worlds for each fault")
     parser.add_argument("--every", type=int, default=1, help="only each so many-th cell, to try it out")
     parser.add_argument("--first", type=int, default=0, help="of those, the place of the first")
     parser.add_argument("--sound", action="store_true", help="only those without a fault")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--each", action="store_true", help="name right answers, too")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for each environment; `diagnose --env` takes 20")
     asked = parser.parse_args()
     wanted = list(list_cells(asked.part, asked.worlds))
     if (asked.first or asked.every > 1) and any(map(is_sealed, wanted)):
         parser.error("--first and --every pick single cells, and of a sealed part only totals are told: leave them out.")
     wanted = wanted[asked.first :: asked.every]
     wanted = [cell for cell in wanted if not asked.sound or cell.fault is None]
-    with get_context("spawn").Pool(asked.processes) as pool:
+    with get_context("spawn").Pool(asked.processes, _look_for, (asked.seconds,)) as pool:
         answers = []
         for cell, answer in zip(wanted, pool.imap(look, wanted), strict=True):
             answers.append(answer)
-            first, odds, right = answer
-            if not right and not is_sealed(cell):
+            first, odds, right, high = answer
+            if (asked.each or not right) and not is_sealed(cell):
                 name = (
                     f"sound {cell.name if isinstance(cell, VisitorCell) else ''}".strip()
                     if cell.fault is None
@@ -270,7 +292,7 @@ def main() -> None:
                     if isinstance(cell.fault, str)
                     else f"{cell.fault.cause}/{cell.fault.label}"
                 )
-                print(f"{name:40} {cell.world:16} {first} {odds:.2f}", flush=True)
+                print(f"{name:40} {cell.world:16} {first} {odds:.2f}{' HIGH' if high else ''}{' right' if right else ''}", flush=True)
     faults = [answer for cell, answer in zip(wanted, answers, strict=True) if cell.fault is not None]
     sound = [answer for cell, answer in zip(wanted, answers, strict=True) if cell.fault is None]
     rows = []
@@ -280,6 +302,7 @@ def main() -> None:
         "uncommon": "environments of kinds that no other part has",
         "everyday": "five more environments",
         "strangers": "ten environments with mistakes in their own code",
+        "third_party": "sixteen environments that others published",
         "visitors": "twelve environments of a guest",
         "second_guest": "fourteen environments of a second guest",
         "second_guest_open": "the open seven of a second guest",
@@ -295,6 +318,13 @@ def main() -> None:
             sum(not each[2] for each in sound),
             len(sound),
         ),
+        (
+            f"with --env, {where}: sound ones, a cause in the environment at HIGH",
+            0,
+            "lower",
+            sum(not each[2] and each[3] for each in sound),
+            len(sound),
+        ),
     ][int(not faults) :]:
         share = wilson(hits, count)
         interval = [100 * share["low"], 100 * share["high"]]
@@ -303,6 +333,7 @@ def main() -> None:
         )
         print(f"{what:80} {100 * share['share']:.1f} % [{interval[0]:.1f}, {interval[1]:.1f}], n = {count}")
     command = f"python -m benchmarks.diagnosis.witnessed --part {asked.part} --worlds {asked.worlds}" + (" --sound" if asked.sound else "")
+    command += f" --seconds {asked.seconds:g}" if asked.seconds != SECONDS else ""
     # The file of looks is written by hand: every look is kept beside the ones before.
     provenance.write("witness", rows, provenance.provenance(command), quick=True)
 

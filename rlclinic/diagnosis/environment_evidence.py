@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -117,6 +117,19 @@ UNSEEN: Final = 0.2
 ROUNDING: Final = 1e-4
 
 
+FAULTS_FOR_SURE: Final = frozenset({"ENV107", "ENV201", "ENV206", "ENV207", "ENV301", "ENV401", "ENV415", "ENV416", "EVA801"})
+"""Checks of what no task is like on purpose. What else is seen may be how the task is: sparse, noisy, costly, all of one start."""
+BEARS_OUT: Final = 0.5
+BORNE_OUT_BY_LOG: Final = 0.2
+"""How certain another kind of evidence must be to bear a sign out, and how likely its cause must be by the log."""
+MEANT: Final = 0.8
+"""How often what is seen by one kind of evidence alone, of what may be how the task is, is what is wrong."""
+MAY_BE_MEANT: Final = "one kind of evidence: it may be meant"
+Kind = Literal["play", "attributes", "text", "threshold", "evaluation"]
+JOINED: Final = frozenset({"threshold", "evaluation"})
+"""Kinds that are two already: what is paid beside what is asked for, training beside evaluation."""
+
+
 @dataclass(frozen=True)
 class Sign:
     """One thing that was seen, and the cause that it speaks for."""
@@ -126,6 +139,16 @@ class Sign:
     check: str
     text: str
     fix: str = ""
+    kind: Kind = "play"
+    """Of evidence: what was played, what the environment keeps in its attributes, its text; what is paid beside what is asked for, or
+    training beside evaluation."""
+    borne_out: str = ""
+    """What another kind of evidence says of the same cause."""
+
+    @property
+    def sure(self) -> bool:
+        """Whether nobody can have meant it: it is a fault wherever it is seen, or two kinds of evidence agree."""
+        return (self.check in FAULTS_FOR_SURE and self.kind == "play") or self.kind in JOINED or bool(self.borne_out)
 
 
 def find_signs(lint: EnvLint, facts: Mapping[str, Any], cases: Sequence[Case]) -> list[Sign]:
@@ -133,30 +156,32 @@ def find_signs(lint: EnvLint, facts: Mapping[str, Any], cases: Sequence[Case]) -
     signs = [_of_finding(finding) for finding in lint.findings if finding.rule in CAUSES]
     signs += [
         *_judge_farming(lint, cases),
-        *_judge_sign(facts, cases),
+        *(replace(one, kind="threshold") for one in _judge_sign(facts, cases)),
         *_judge_sizes(facts),
         *_judge_hidden(facts),
         *_judge_clock(facts),
-        *_judge_reach(facts, cases),
-        *_judge_cut(facts, cases),
+        *(replace(one, kind="threshold") for one in _judge_reach(facts, cases)),
+        *(replace(one, kind="threshold") for one in _judge_cut(facts, cases)),
         *_judge_costs(facts, cases),
         *_judge_failures(facts),
-        *_judge_ease(facts, cases),
-        *_judge_inside(facts),
-        *_judge_text(facts, cases),
+        *(replace(one, kind="threshold") for one in _judge_ease(facts, cases)),
+        *(replace(one, kind="attributes") for one in (*_judge_inside(facts), *_judge_counts(facts))),
+        *(replace(one, kind="text") for one in _judge_text(facts, cases)),
     ]
     signs = [one if one.check != "ENV412" else replace(one, certainty=one.certainty * _weigh_costs(facts, cases)) for one in signs]
     signs = [one if one.check != "ENV409" else replace(one, certainty=one.certainty * _weigh_chance(facts, cases)) for one in signs]
     if _is_won_by_chance(facts, cases):
         signs = [one for one in signs if one.check != "ENV312"]
-    if _tells_time(facts):
+    if _tells_time(facts) or _ends_by_events(facts):
         signs = [one if one.check != "ENV211" else replace(one, certainty=min(one.certainty, ODD_BUT_SHOWN)) for one in signs]
     if _is_reached_for_sure(facts, cases):
         signs = [one if one.check not in REACHED else replace(one, certainty=min(one.certainty, ODD_BUT_SHOWN)) for one in signs]
     kept: dict[str, Sign] = {}
     for one in sorted(signs, key=lambda each: -each.certainty):
         if one.certainty >= FAINT and not _is_made_up_for(one.cause, facts, cases):
-            kept.setdefault(one.cause, one)
+            first = kept.setdefault(one.cause, one)
+            if first.kind != one.kind and one.certainty >= BEARS_OUT and not first.borne_out:
+                kept[one.cause] = replace(first, borne_out=one.text)
     inside = facts.get("inside") or {}
     starts, source = kept.get("starts-identical"), facts.get("source") or {}
     if starts is not None and starts.check != SAID:
@@ -459,6 +484,7 @@ def _judge_inside(facts: Mapping[str, Any]) -> Iterator[Sign]:
 
 REACHED: Final = frozenset({"ENV307", "ENV308", "ENV312", "ENV406", "ENV408", "ENV410", "ENV412"})
 """Checks of what stands in the way of every policy: of none, where a simple one meets the threshold by what is shown and paid."""
+PICTURE: Final = re.compile(r"Box\(\d+, \d+, \(\d+, \d+, \d+\), uint8\)")
 NOW_AND_THEN: Final = 0.1
 MANY_NUMBERS, FEW_OF_THEM = 12, 0.1
 """Numbers of an observation of which so small a share may stand still."""
@@ -537,9 +563,13 @@ def _shows_what_counts(facts: Mapping[str, Any]) -> bool:
     if counts and all(told.get(name, 0.0) >= TOLD for name in counts):
         # A number that is always 1 hides nothing where the others tell all of it.
         return True
-    moved = list(counts.values())
-    if len((facts.get("observation_space") or {}).get("shape") or []) == 3:
+    moved, space = list(counts.values()), facts.get("observation_space") or {}
+    if len(space.get("shape") or []) == 3:
         return bool(moved) and all(each["shown"] for each in moved)
+    if PICTURE.search(str(space.get("text"))):
+        # Beside a picture there may be words and numbers; what has never been paid yet counts as well.
+        often = [each for each in tried.values() if each["tried"] >= 4]
+        return bool(often) and all(each["shown"] >= 0.75 * each["tried"] for each in often)
     fixed = sum(each["std"] == 0 for each in dimensions)
     if len(dimensions) < MANY_NUMBERS or fixed > FEW_OF_THEM * len(dimensions):
         return False
@@ -550,6 +580,22 @@ def _tells_time(facts: Mapping[str, Any]) -> bool:
     """Whether the observation tells a count of steps that the environment keeps: a number of rounds may be the task's own."""
     seen = facts.get("inside") or {}
     return any((seen.get("told") or {}).get(name, 0.0) >= SEEN for name in seen.get("clocks") or ())
+
+
+def _ends_by_events(facts: Mapping[str, Any]) -> bool:
+    """Whether there are counts of steps, and none of them ends anything when it is put forward: random play meets the same event."""
+    seen = facts.get("inside") or {}
+    return (seen.get("ended") or 0) > 1 and bool(seen.get("by_clock")) and not any(ends for ends, _ in seen["by_clock"].values())
+
+
+def _judge_counts(facts: Mapping[str, Any]) -> Iterator[Sign]:
+    """A count of steps that ends every episode and says `terminated`, where no observation tells it."""
+    seen = facts.get("inside") or {}
+    for name, (ends, terminated) in (seen.get("by_clock") or {}).items():
+        told = (seen.get("told") or {}).get(name, 1.0 if (facts.get("random") or {}).get("shows_clock") else 0.0)
+        if ends == terminated == seen["ended"] > 1 and told < SEEN:
+            text = f"{_name(facts, name)} counts steps; put forward, it ends episodes that much earlier, as `terminated`"
+            yield Sign("time-limit-as-terminal", 0.9, "ENV211", text, "return the limit as truncated")
 
 
 def _judge_clock(facts: Mapping[str, Any]) -> Iterator[Sign]:
@@ -708,7 +754,7 @@ def compare(training: Mapping[str, Any], evaluation: Mapping[str, Any]) -> list[
     differences: list[Sign] = []
 
     def differ(text: str, certainty: float = 0.95, cause: str = "evaluation-environment-differs") -> None:
-        differences.append(Sign(cause, certainty, "EVA801", text, "build both environments with one function"))
+        differences.append(Sign(cause, certainty, "EVA801", text, "build both environments with one function", "evaluation"))
 
     for role in ("observation", "action"):
         ours, theirs = ((facts.get(f"{role}_space") or {}).get("text") for facts in (training, evaluation))
@@ -820,7 +866,7 @@ def _compare_starts(signs: Sequence[Sign], training: Mapping[str, Any], evaluati
     varies = [(facts.get("seeding") or {}).get("start_varies") for facts in (training, evaluation)]
     if varies == [False, True]:
         text = "five seeds start with the same observation in training, and with others in evaluation"
-        alike = Sign("starts-identical", 0.97, "ENV413", text, "pass the seed on in training, too")
+        alike = Sign("starts-identical", 0.97, "ENV413", text, "pass the seed on in training, too", "evaluation")
         return [*(one for one in signs if one.cause not in ("starts-identical", *HIDDEN["starts-identical"])), alike]
     if varies != [False, False]:
         return list(signs)
@@ -830,7 +876,7 @@ def _compare_starts(signs: Sequence[Sign], training: Mapping[str, Any], evaluati
 
 
 def _fainter(one: Sign) -> Sign:
-    return Sign(one.cause, 0.5 * one.certainty, one.check, one.text, one.fix)
+    return replace(one, certainty=0.5 * one.certainty)
 
 
 def _rank(diagnosis: Diagnosis, signs: Sequence[Sign], runs: int, *, done: bool) -> list[Cause]:
@@ -842,11 +888,13 @@ def _rank(diagnosis: Diagnosis, signs: Sequence[Sign], runs: int, *, done: bool)
     if not signs:
         kept = [_doubt(cause) if done and cause.id in REFUTES else _without_refuted(cause, {}) for cause in diagnosis.causes]
         return sorted(kept, key=lambda cause: -cause.probability)
-    odds = {one.cause: one.certainty / (1.0 - one.certainty) for one in signs}
+    chances = {one.cause: one.certainty * (1.0 if one.sure else MEANT) for one in signs}
+    odds = {cause: chance / (1.0 - chance) for cause, chance in chances.items()}
     for cause in diagnosis.causes:
         own = cause.probability / (1.02 - cause.probability) if cause.kind not in ("symptom", "nothing wrong") else ODDS_OF_UNKNOWN
         own = min(own, 1.0) if cause.kind == "symptom" or cause.calm else own
-        odds[cause.id] = odds.get(cause.id, 0.0) + own * (FAINT if cause.id in REFUTES and cause.id not in odds else 1.0)
+        refuted = cause.id in REFUTES and cause.id not in odds
+        odds[cause.id] = odds.get(cause.id, 0.0) + own * ((REFUTED if done else FAINT) if refuted else 1.0)
     total, titles = sum(odds.values()), known()
     by_cause = {one.cause: one for one in signs}
     ranked = []
@@ -857,17 +905,18 @@ def _rank(diagnosis: Diagnosis, signs: Sequence[Sign], runs: int, *, done: bool)
             continue
         one, old = by_cause[id], before.get(id)
         title = titles[id].title if id in titles else id.replace("-", " ")
+        sure = one.sure or (old is not None and old.kind != "symptom" and old.probability >= BORNE_OUT_BY_LOG)
         ranked.append(
             Cause(
                 id=id,
                 title=title,
                 probability=chance,
-                severity=Severity.HIGH if chance >= 0.5 and one.certainty >= 0.7 else Severity.MEDIUM,
+                severity=Severity.HIGH if chance >= 0.5 and one.certainty >= 0.7 and sure else Severity.MEDIUM,
                 rules=(one.check, *(old.rules if old is not None else ())),
                 agree=runs,
                 of=runs,
-                moved_first=f"seen in the environment: {one.text}",
-                with_it=old.moved_first if old is not None else "",
+                moved_first=f"seen in the environment: {one.text}" + ("" if sure else f" ({MAY_BE_MEANT})"),
+                with_it=" · ".join(filter(None, (one.borne_out, old.moved_first if old is not None else ""))),
                 because=old.because if old is not None else "",
                 remedies=(Remedy(text=one.fix, effect="> 30 %"), *(old.remedies if old is not None else ()))[:3],
             )
@@ -901,7 +950,7 @@ def _without_refuted(cause: Cause, signs: Mapping[str, Sign]) -> Cause:
 
 
 def _find(one: Sign, name: str, *, calm: bool) -> GroupFinding:
-    severity = Severity.LOW if calm else Severity.HIGH if one.certainty >= 0.8 else Severity.MEDIUM
+    severity = Severity.LOW if calm else Severity.HIGH if one.certainty >= 0.8 and one.sure else Severity.MEDIUM
     return GroupFinding(
         rule=one.check,
         name="seen-in-the-environment",

@@ -356,6 +356,14 @@ class Between(gym.Env[Any, Any]):
         return self.look(), reward, False, self.age >= 40, {}
 
 
+def test_policies_are_compared_on_the_same_seeds_and_by_one_episode_at_least_when_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_play", lambda env, policy, seed: (policy(seed), 1, None))
+    watch = search.core_time.Stopwatch(1.0)
+    policies = [lambda seed: 10.0 + seed, lambda seed: 20.0 + seed]
+    assert [len(each) for each in search._compare(None, policies, range(6), watch, 1e9)] == [6, 6]
+    assert [[each[0] for each in one] for one in search._compare(None, policies, range(3, 9), watch, -1.0)] == [[13.0], [23.0]]
+
+
 def test_a_policy_that_no_line_describes_is_found() -> None:
     found = search.search(Between(), [np.array([place]) for place in np.linspace(-1.0, 1.0, 41)], 3.0)
     assert found["best"] > 30.0
@@ -600,6 +608,72 @@ def test_what_an_environment_keeps_testifies(inside: dict[str, Any], cause: str)
 )
 def test_what_a_sound_environment_keeps_testifies_to_nothing(inside: dict[str, Any]) -> None:
     assert causes_of(inside) == set()
+
+
+def _first_cause(facts: Facts) -> tuple[str, Severity, str]:
+    first = joined(sick(), {"name": "Field", **facts}).causes[0]
+    return first.id, first.severity, first.moved_first + first.with_it
+
+
+def test_what_one_kind_of_evidence_shows_may_be_meant_and_two_kinds_are_a_fault() -> None:
+    drawn, restless = {"inside": {"drawn_anew": 0.6}}, _transitions(noise=0.5)
+    for alone in (drawn, restless):
+        cause, severity, said = _first_cause(alone)
+        assert (cause, severity) == ("observation-noise", Severity.MEDIUM)
+        assert "it may be meant" in said
+    cause, severity, said = _first_cause(drawn | restless)
+    assert (cause, severity) == ("observation-noise", Severity.HIGH)
+    assert "may be meant" not in said
+    assert "drawn anew at every step" in said
+    assert "looked at twice" in said
+
+
+def test_what_no_task_is_like_on_purpose_needs_no_second_kind_of_evidence(look: Callable[[type[Walk]], Facts]) -> None:
+    frozen, costly = (joined(sick(), look(OF_TRANSITIONS[name][1])).causes[0] for name in ("the start is shown for ever", "acting costs"))
+    assert (frozen.severity, costly.severity) == (Severity.HIGH, Severity.MEDIUM)
+
+
+CLOCKED: Facts = {
+    "random": {"returns": [1.0] * 20, "lengths": [30] * 20, "terminated": 20, "truncated": 0, "steps": 600, "unfinished_steps": 0}
+}
+
+
+@pytest.mark.parametrize(
+    ("inside", "cause", "severity"),
+    [
+        # A count that was put forward ends an episode that much earlier.
+        ({"ended": 3, "by_clock": {"day": [3, 3]}, "told": {"day": 0.0}}, "time-limit-as-terminal", Severity.HIGH),
+        # Nobody knows what ends it.
+        ({}, "time-limit-as-terminal", Severity.MEDIUM),
+        # There is a count, and whatever it says, episodes end where they did: all of random play meets the first pipe.
+        ({"ended": 3, "by_clock": {"frame": [0, 0]}}, None, None),
+        # The observation tells the day.
+        ({"ended": 3, "by_clock": {"day": [3, 3]}, "told": {"day": 1.0}, "clocks": ["day"]}, None, None),
+    ],
+)
+def test_episodes_of_one_length_end_by_a_clock_where_a_count_that_is_put_forward_ends_them(
+    inside: Facts, cause: str | None, severity: Severity | None
+) -> None:
+    first, said, _ = _first_cause({**CLOCKED, "inside": inside})
+    assert (first, said) == (cause, severity) if cause else first != "time-limit-as-terminal"
+
+
+@pytest.mark.parametrize(("shown", "expected"), [(12, set()), (3, {"observation-partial"})])
+def test_dark_parts_of_a_picture_beside_words_hide_nothing_where_all_attributes_show(shown: int, expected: set[str]) -> None:
+    rows = [{"mean": 0.0, "std": each, "min": 0.0, "max": 1.0, "whole": False} for each in (0.0, 0.0, 1.0)]
+    space = {"kind": "Dict", "shape": [], "dtype": "None", "text": "Dict('image': Box(0, 255, (7, 7, 3), uint8), 'way': Discrete(4))"}
+    random = {"returns": [], "lengths": [], "unfinished_steps": 0, "steps": 3_000}
+    inside = {"exchanged": {"place": exchanged(shown=12), "door": exchanged(shown=shown)}}
+    assert causes_of(inside, dimensions=rows, observation_space=space, random=random, transitions={"action_gain": 0.0}) == expected
+
+
+@pytest.mark.parametrize(("kind", "certain"), [("Discrete", False), ("Box", True)])
+def test_a_maze_of_numbered_places_that_is_entered_at_its_door_is_no_forgotten_start(kind: str, certain: bool) -> None:
+    seeding = {"start_repeats": True, "start_varies": False, "seed_matters": False, "trace": {"observations": [[0.0]], "rewards": [0.0]}}
+    (found,) = [
+        one for one in lint_facts({"name": "x", "seeding": seeding, "observation_space": {"kind": kind}}).findings if one.rule == "ENV413"
+    ]
+    assert (found.strength > 0.5) is certain
 
 
 @pytest.mark.parametrize(("paid", "certain"), [(12, True), (0, False)])

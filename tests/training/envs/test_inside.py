@@ -126,6 +126,41 @@ def test_a_sound_environment_leaves_nothing_hides_nothing_and_uses_every_part_of
     assert found["clocks"] == ["steps"]
 
 
+class Falling(gym.Env[Any, Any]):
+    """Something falls and is broken after eleven steps, whatever is done: an event, and no clock."""
+
+    observation_space, action_space = spaces.Box(-1.0, 1.0, (1,)), spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.frames, self.height, self.speed = 0, 1.0, 0.0
+        return np.array([self.height], np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.frames += 1
+        self.speed += 0.015
+        self.height -= self.speed
+        return np.array([max(self.height, -1.0)], np.float32), 0.0, self.is_over(), False, {}
+
+    def is_over(self) -> bool:
+        return self.height <= 0
+
+
+class Dated(Falling):
+    def is_over(self) -> bool:
+        return self.frames >= 20
+
+
+def test_a_count_that_ends_episodes_is_told_from_one_that_only_counts() -> None:
+    clock = Clock(60.0)
+    clock.phase(1.0)
+    fallen, dated = (inside._look_at_clocks(kind, clock) for kind in (Falling, Dated))
+    assert (fallen["ended"], fallen["by_clock"]["frames"]) == (3, [0, 0])
+    assert (dated["ended"], dated["by_clock"]["frames"]) == (3, [3, 3])
+    cut = inside._look_at_clocks(lambda: gym.wrappers.TimeLimit(Dated(), 12), clock)
+    assert (cut["by_clock"]["_elapsed_steps"], cut["by_clock"]["frames"]) == ([3, 0], [0, 0])
+
+
 def test_what_a_reset_leaves_behind_is_named_where_episodes_differ_for_it() -> None:
     assert look_into(NeverFilled)["left_that_matter"] == ["tank"]
 

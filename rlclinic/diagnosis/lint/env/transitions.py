@@ -488,8 +488,10 @@ def every_start_is_the_same(examination: Examination) -> Iterator[Remark]:
     seeding = examination.facts.get("seeding") or {}
     if seeding.get("start_repeats") and not seeding.get("start_varies", True):
         seen = (seeding.get("trace") or {}).get("observations") or [[0.5]]
-        # A board is empty at first, and what is on it is counted; where numbers are real, somebody forgot to draw them.
-        chosen = bool(seeding.get("seed_matters")) and all(float(number).is_integer() for row in seen for number in row)
+        # A board is empty at first, and what is on it is counted; a maze whose places are numbered is entered at its door. Where numbers
+        # are real, somebody forgot to draw them.
+        counted = bool(seeding.get("seed_matters")) and all(float(number).is_integer() for row in seen for number in row)
+        chosen = counted or examination.observation.get("kind") == "Discrete"
         yield Remark("five seeds start with the same observation", strength=0.3 if chosen else 1.0)
 
 

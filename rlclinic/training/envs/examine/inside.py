@@ -38,6 +38,8 @@ WATCHED: Final = 600
 OTHERS, AFTER_OTHERS = 6, 4
 """Steps with other actions, and with the same ones after them."""
 SHORT_EPISODE: Final = 10
+CLOCK_EPISODES, SHORTEST_CLOCKED = 3, 8
+"""Episodes whose counts are put forward, and how long they must be."""
 FEW_STARTS: Final = 240
 MOST_LAG: Final = 12
 SELDOM: Final = 6.0
@@ -81,8 +83,8 @@ def look(make: Callable[[], Any], clock: Clock, found: dict[str, Any]) -> None:
         return
     found["attributes"] = [name for name, _ in _states(env)]
     parts = (
-        _find_lines_that_run, _look_at_starts, _look_at_resets, _look_at_exchanges, _look_at_what_is_shown, _look_twice, _look_at_parts,
-        _look_at_what_is_carried,
+        _find_lines_that_run, _look_at_starts, _look_at_resets, _look_at_exchanges, _look_at_clocks, _look_at_what_is_shown, _look_twice,
+        _look_at_parts, _look_at_what_is_carried,
     )  # fmt: skip
     for part in parts:
         clock.check()
@@ -389,6 +391,62 @@ def _find_clocks(make: Callable[[], Any]) -> list[str]:
             if np.isfinite(moves).all() and abs(moves[0]) > 0 and np.allclose(moves, moves[0], rtol=1e-6):
                 found.append(name)
     return found
+
+
+def _look_at_clocks(make: Callable[[], Any], clock: Clock) -> dict[str, Any]:
+    """Whether a count of steps decides when it is over: put forward by some steps, it ends the same episode that much earlier.
+
+    Counts of wrappers are put forward as well. `ended`: episodes that came to an end by themselves and of which that was tried;
+    `by_clock`: by count, how many of them it ended, and how many of those ends were said to be `terminated`.
+    """
+    ended, by_clock = 0, dict[str, list[int]]()
+    for seed in SEEDS[:CLOCK_EPISODES]:
+        first = make()
+        actions = _draw(first.action_space, 40 + seed, LONGEST_EPISODE)
+        first.reset(seed=seed)
+        whole = _roll(first, actions)
+        clock.check()
+        length, ahead = len(whole), max(1, len(whole) // 4)
+        if length < SHORTEST_CLOCKED or not (whole[-1][2] or whole[-1][3]):
+            continue
+        ended += 1
+        half = make()
+        half.reset(seed=seed)
+        rows = [_list_counts(half)]
+        for action in actions[: length // 2]:
+            half.step(action)
+            rows.append(_list_counts(half))
+        for key, value in rows[-1].items():
+            moves = np.diff([row.get(key, np.nan) for row in rows])
+            if not (np.isfinite(moves).all() and abs(moves[0]) > 0 and np.allclose(moves, moves[0], rtol=1e-6)):
+                continue
+            clock.check()
+            changed = copy.deepcopy(half)
+            layer, name = key
+            setattr(_list_layers(changed)[layer], name, type(getattr(_list_layers(changed)[layer], name))(value + ahead * moves[0]))
+            rest = _try_roll(changed, actions[length // 2 :])
+            found = by_clock.setdefault(name, [0, 0])
+            if rest is not None and len(rest) == length - length // 2 - ahead and (rest[-1][2] or rest[-1][3]):
+                found[0] += 1
+                found[1] += rest[-1][2]
+    return {"ended": ended, "by_clock": by_clock} if ended else {}
+
+
+def _list_layers(env: Any) -> list[Any]:
+    layers = [env]
+    while (inner := vars(layers[-1]).get("env")) is not None:
+        layers.append(inner)
+    return layers
+
+
+def _list_counts(env: Any) -> dict[tuple[int, str], float]:
+    """Numbers of the environment and of its wrappers, by layer and name."""
+    return {
+        (place, name): float(value)
+        for place, layer in enumerate(_list_layers(env))
+        for name, value in vars(layer).items()
+        if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and name not in GYMNASIUMS_OWN
+    }
 
 
 # ── what is shown ──

@@ -7,7 +7,7 @@ the right order is found there. What is best on some seeds is played again on ot
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,9 @@ from rlclinic.training.envs.examine.play import SUCCESS, features
 
 POPULATION, ELITE = 16, 4
 LONGEST = 1_000
-EPISODES, FINALISTS, AGAIN = 6, 3, 12
-"""Episodes by which the policies that were found are told apart, and fresh ones by which the best of them are, once more."""
+EPISODES, FINALISTS, AGAIN, FEWEST = 6, 3, 12, 3
+"""Episodes by which the policies that were found are told apart, and fresh ones by which the best of them are, once more; fewer where
+time runs out, and so few that their scatter is not known."""
 MOST_NUMBERS = 64
 MOST_PRODUCTS = 8
 """Numbers of an observation of which all products are taken; of more, the squares."""
@@ -61,17 +62,32 @@ def search(env: Any, rows: list[Any], seconds: float) -> dict[str, Any]:
             # What one shape leaves of the time is the next one's.
             climbed, generations = _climb(env, size, shape, sign, random, watch, 0.5 * seconds * number / len(shapes))
             policies, fewest = [*policies, *climbed], min(fewest, generations)
-        tried = [sum(_play(env, policy, seed)[0] for seed in range(EPISODES)) for policy in policies]
-        finalists = np.argsort(-sign * np.array(tried), kind="stable")[:FINALISTS]
-        again = [[_play(env, policies[place], seed) for seed in range(EPISODES, EPISODES + AGAIN)] for place in finalists]
+        tried = [sum(each[0] for each in episodes) for episodes in _compare(env, policies, range(EPISODES), watch, 0.7 * seconds)]
+        finalists = [policies[place] for place in np.argsort(-sign * np.array(tried), kind="stable")[:FINALISTS]]
+        again = _compare(env, finalists, range(EPISODES, EPISODES + AGAIN), watch, seconds)
         played = max(again, key=lambda episodes: sign * sum(each[0] for each in episodes))
         found[name] = float(np.mean([each[0] for each in played]))
-        found[f"{name}_error"] = float(np.std([each[0] for each in played]) / np.sqrt(AGAIN))
+        # One or two episodes say little of how much they vary.
+        few = len(played) < FEWEST
+        found[f"{name}_error"] = abs(found[name]) if few else float(np.std([each[0] for each in played]) / np.sqrt(len(played)))
         found[f"{name}_length"] = float(np.mean([each[1] for each in played]))
         flags = [each[2] for each in played if each[2] is not None]
         found[f"{name}_success"] = float(np.mean(flags)) if flags else None
     found["thorough"] = fewest >= ENOUGH
     return found
+
+
+def _compare(
+    env: Any, policies: list[Policy], seeds: Sequence[int], watch: core_time.Stopwatch, until: float
+) -> list[list[tuple[float, int, bool | None]]]:
+    """Each policy's episodes, all on the same seeds: one at least, and no further one once the time is over."""
+    played: list[list[tuple[float, int, bool | None]]] = [[] for _ in policies]
+    for seed in seeds:
+        for episodes, policy in zip(played, policies, strict=True):
+            episodes.append(_play(env, policy, seed))
+        if watch.seconds > until:
+            break
+    return played
 
 
 def _climb(
