@@ -8,7 +8,7 @@ from rlclinic.actions import Action, Change
 from rlclinic.diagnosis.causes import HEALTHY, NO_REFERENCE, UNKNOWN, kind_of
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Facts, Witness
 from rlclinic.diagnosis.logging_snippets import recipe
-from rlclinic.report import charts, evidence
+from rlclinic.report import charts, evidence, films
 from rlclinic.report.document import (
     VERDICT_TONES,
     Block,
@@ -88,6 +88,7 @@ def answer(report: DiagnosisReport, detail: Detail = "short") -> list[Block]:
         # Without a threshold nothing is called a cause; what the user set oddly is worth a look all the same.
         blocks.append(Points([f"{finding.text} ({finding.rule})" for finding in diagnosis.findings], "Noticed", 3))
     blocks += describe_causes(diagnosis, detail)
+    blocks += films.rows(report.films) if report.films is not None and detail != "brief" else []
     blocks += _ruled_out(diagnosis, detail)
     blocks += _unassessable(diagnosis, detail)
     if report.switched is not None:
@@ -111,6 +112,8 @@ def ending(report: DiagnosisReport, seconds: float) -> list[Block]:
 
 def purpose_of(action: Action) -> str:
     """What a next step is for, in a word or two."""
+    if "film" in action.options:
+        return "watch"
     return "go on" if "resume" in action.options else _PURPOSES.get(action.command, "next")
 
 
@@ -438,6 +441,7 @@ def bottlenecks(report: DiagnosisReport) -> list[Block]:
     cards = describe_causes(diagnosis, "whole")
     blocks: list[Block] = [Heading("Root cause hypothesis", 3), *cards] if cards else [Text(f"None: {diagnosis.answer}.")]
     blocks = [*describe_doubt(diagnosis, "whole"), *describe_witness(diagnosis), *blocks]
+    blocks += films.section(report.films) if report.films is not None else []
     blocks += [*_ruled_out(diagnosis, "whole"), *_unassessable(diagnosis, "whole")]
     if other is not None:
         text = (

@@ -1024,6 +1024,39 @@ class Switched(ResultPart):
     note: str = ""
 
 
+class FilmedEpisode(ResultPart):
+    """An episode of one run, recorded or to be recorded."""
+
+    when: Literal["before", "within"]
+    run: str
+    step: int
+    """The env step of its policy."""
+    low: int
+    high: int
+    """The env steps whose films stand for it as well."""
+    file: str | None
+    """Its name in the run's folder of videos: a film, or the numbers of an environment without pictures. None: not recorded yet."""
+    path: str | None
+    """The same as a path to type."""
+    said: str | None
+    """What it came to: steps, return, success, what each term paid."""
+
+
+class Films(ResultPart):
+    """What a gamed reward is paid for, to look at: an episode from before it was seen to be gamed, and one from when it was."""
+
+    rule: str
+    """The finding that it is evidence for."""
+    start: int
+    end: int
+    """The env steps between which that was seen."""
+    episodes: tuple[FilmedEpisode, ...]
+    missing: tuple[Action, ...] = ()
+    """What records those that are not there yet."""
+    note: str | None = None
+    """Why there are none, and what to do."""
+
+
 class DiagnosisReport(Result):
     """A diagnosis, all that is said around it, and what to type next."""
 
@@ -1041,6 +1074,8 @@ class DiagnosisReport(Result):
     recommendations: tuple[Recommendation, ...] = ()
     suspects: tuple[Suspect, ...] = ()
     watched: Watched | None = None
+    films: Films | None = Field(None, exclude_if=lambda films: films is None)
+    """Where the likeliest cause is a reward that is gamed."""
     comparable: Comparable | None = None
     switched: Switched | None = None
     next: list[Action]

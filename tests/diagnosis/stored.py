@@ -1,10 +1,12 @@
 """Recorded cases as run folders, written through the store and the writer that training uses."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rlclinic.config import files
+from rlclinic.config import Config, files
+from rlclinic.diagnosis.rules import cases
 from rlclinic.runs.history import History
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
@@ -44,3 +46,14 @@ def _figures(history: History) -> dict[str, Any]:
     passed = found.steps[found.values >= history.threshold] if history.threshold is not None else []
     reached = int(passed[0]) if len(passed) else None
     return {"eval_mean": float(found.values[-1]), "best_eval": float(found.values.max()), "threshold_reached_at": reached}
+
+
+def write_gamed(path: Path = Path("runs"), **series: Any) -> Group:
+    """A run whose return rises while no episode succeeds, with four policies saved on the way."""
+    made = cases.unsolved({"val/roll/ep_rew_mean": None, **series}, threshold=None)
+    history = replace(made, series={name: each for name, each in made.series.items() if name.startswith("train/roll/")})
+    group = Store(path).create_group([Config.model_validate({"env": {"id": "Delivery-v0"}})])
+    write_run(group.runs[0].path, history)
+    for share in (0.0, 0.3, 0.6, 1.0):
+        (group.runs[0].path / "checkpoints" / str(int(share * history.env_steps))).mkdir(parents=True)
+    return group

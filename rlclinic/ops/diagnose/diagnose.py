@@ -1,6 +1,6 @@
 """Why a run does not learn: reading what it left behind, examining it, and writing the answer beside our own groups."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,11 @@ from rlclinic.diagnosis.checkpoints import findings
 from rlclinic.diagnosis.environment_evidence import join
 from rlclinic.diagnosis.findings import Diagnosis
 from rlclinic.errors import DiskFailed, RlclinicError, RunError, UsageError
-from rlclinic.ops.diagnose import advice, best_group, bug_locations, possible_causes, rule_selection, run_environments, watch_list
+from rlclinic.ops.diagnose import advice, best_group, bug_locations, films, possible_causes, rule_selection, run_environments, watch_list
 from rlclinic.ops.diagnose.rule_selection import Chosen
 from rlclinic.ops.runs.ranking import RankedGroup
 from rlclinic.report import evidence, group
-from rlclinic.report.models import DiagnosisReport, Recommendation, TopFinding
+from rlclinic.report.models import DiagnosisReport, Films, Recommendation, TopFinding
 from rlclinic.runs import disk, env_code, history
 from rlclinic.runs.history import History, group_by_config
 from rlclinic.runs.metrics_file.table import Table
@@ -27,7 +27,6 @@ from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 
 FILE = watch_list.FILE
-GAMED = "reward-gamed"
 
 
 # A log may hold anything, 1e308 included: what overflows is infinite, and neither trusted nor drawn.
@@ -47,6 +46,7 @@ def diagnose(
     eval_env: "run_environments.Env | None" = None,
     env_args: Mapping[str, Any] | None = None,
     own_env: bool = False,
+    film: Callable[[str], None] | None = None,
 ) -> DiagnosisReport:
     """Diagnose a group, a run, another framework's folder or file, or what comes in on stdin ("-").
 
@@ -54,6 +54,7 @@ def diagnose(
     `out` is a folder for the three files. A folder with runs of several configs gives one diagnosis for each.
     `env` is examined as well (its code is run), and `eval_env` compared with it; see `run_environments`. `own_env`: where
     none is given and something is wrong, the run's own environment is, if its code is still what was trained and approved.
+    `film`: where a reward is gamed, the episodes that show it are recorded if they were not; it hears of the progress.
     """
     _check_out(target, out)
     chosen = rule_selection.chosen(select, ignore)
@@ -71,6 +72,8 @@ def diagnose(
     reports = [examine(owner, each, target, chosen, seen=seen, beside=beside) for each in groups or [[]]]
     if own_env and env is None and not reports[0].diagnosis.causes[0].calm and (seen := run_environments.look_at_own(owner)) is not None:
         reports = [examine(owner, each, target, chosen, seen=seen) for each in groups or [[]]]
+    if film is not None:
+        reports[0] = _film(owner, reports[0], film)
     # A part of the rules, another threshold, or an environment as it is today, is a question and not the record.
     whole = not select and not ignore and threshold is None and budget is None and env is None
     files, not_written = [], None
@@ -83,6 +86,22 @@ def diagnose(
         for place, (each, histories) in enumerate(zip(reports, groups, strict=True), 1):
             files += _write_out(out if len(reports) == 1 else out / str(place), owner, each, histories)
     return reports[0].model_copy(update={"more": tuple(reports[1:]), "files": [str(file) for file in files], "not_written": not_written})
+
+
+def _film(owner: Run | Group | None, report: DiagnosisReport, say: Callable[[str], None]) -> DiagnosisReport:
+    if report.films is None:
+        say("nothing to film: no finding says that a reward is gamed")
+        return report
+    if owner is None or not report.films.episodes:
+        return report  # its note says why
+    try:
+        films.record(report.films, owner, say)
+    except (RunError, UsageError, DiskFailed) as error:
+        shown = films.find(owner, report.diagnosis)
+        return report if shown is None else report.model_copy(update={"films": shown.model_copy(update={"note": str(error)})})
+    shown = films.find(owner, report.diagnosis)
+    kept = [action for action in report.next if action not in report.films.missing]
+    return report.model_copy(update={"films": shown, "next": kept})
 
 
 @np.errstate(all="ignore")
@@ -115,6 +134,7 @@ def examine(
     cases, calm = [case_of(each) for each in histories], diagnosis.causes[0].calm
     env_id = _find_env(histories) if seen is None else seen.lint.name
     advised = advice.recommended(diagnosis, histories, owner)
+    shown = films.find(owner, diagnosis)
     return DiagnosisReport(
         target=target,
         group=owner.id if isinstance(owner, Group) else None,
@@ -129,7 +149,8 @@ def examine(
         watched=watch_list.checked(owner, histories),
         comparable=best_group.best(owner, histories, others) if isinstance(owner, Group) and not calm else None,
         switched=rules.switched,
-        next=_next(owner, diagnosis, advised, target),
+        films=shown,
+        next=_next(owner, diagnosis, advised, target, shown),
         files=[],
         changed_code=None if owner is None else _describe_changed_code(owner),
     )
@@ -291,7 +312,9 @@ def _write_out(folder: Path, owner: Run | Group | None, report: DiagnosisReport,
 # ── what next ──
 
 
-def _next(owner: Run | Group | None, diagnosis: Diagnosis, advised: Sequence[Recommendation], target: str) -> list[Action]:
+def _next(
+    owner: Run | Group | None, diagnosis: Diagnosis, advised: Sequence[Recommendation], target: str, shown: Films | None
+) -> list[Action]:
     """What exists and helps, the most useful first."""
     actions: list[Action] = []
     sound = evidence.needs_no_change(diagnosis)
@@ -309,23 +332,7 @@ def _next(owner: Run | Group | None, diagnosis: Diagnosis, advised: Sequence[Rec
     if owner is None and diagnosis.causes[0].id == causes.NO_REFERENCE and target != "-":
         actions.append(Action("diagnose", target, threshold="RETURN"))
     rules = diagnosis.causes[0].rules
-    return [*actions, *_films(owner, diagnosis), *([Action("rules", rules[0])] if rules else [])]
-
-
-def _films(owner: Run | Group | None, diagnosis: Diagnosis) -> list[Action]:
-    """Films of a policy before and after it learned to game its reward: the saved ones nearest to the ends of what was seen."""
-    first = diagnosis.causes[0]
-    if owner is None or not is_ours(owner) or first.id != GAMED:
-        return []
-    proofs = [part for finding in diagnosis.findings if finding.rule in first.rules for part in finding.evidence if part.start is not None]
-    run = owner if isinstance(owner, Run) else owner.runs[0]
-    saved = [checkpoint.step for checkpoint in run.checkpoints]
-    if not proofs or len(saved) < 2:
-        return []
-    ends = [end for end in (proofs[0].start, proofs[0].end) if end is not None]
-    steps = sorted({min(saved, key=lambda step, end=end: abs(step - end)) for end in ends})  # type: ignore[misc]
-    where = group.runs_dir_of(owner)
-    return [Action("evaluate", f"{run.id}@{step}", episodes=1, video=f"{run.id}-{step}.gif", runs_dir=where) for step in steps]
+    return [*actions, *(() if shown is None else shown.missing), *([Action("rules", rules[0])] if rules else [])]
 
 
 def _blames_own_environment(owner: Run | Group | None, diagnosis: Diagnosis) -> bool:

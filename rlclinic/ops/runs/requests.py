@@ -311,6 +311,8 @@ class VideoRequest(Request):
     """Which one of the run."""
     kind: Annotated[Literal["gif", "mp4"], Http()] = "gif"
     """The file to write."""
+    again: Annotated[bool, Http()] = False
+    """Where no policy of that env step was kept: train the run again up to it, with its own seed."""
 
 
 class NotesRequest(Request):

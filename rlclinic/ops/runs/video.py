@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from rlclinic.errors import NotFound, RunError, UsageError
-from rlclinic.ops.runs import warm_process
+from rlclinic.ops.runs import train_again, warm_process
 from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import disk
 from rlclinic.runs.record import Run
@@ -106,28 +106,41 @@ def list_films(run: Run) -> FilmList:
     return FilmList(run=run.id, films=films)
 
 
-def film(selector: str, runs_dir: Path = Path("runs"), *, checkpoint: str = "@best", kind: Literal["gif", "mp4"] = "gif") -> Film:
-    """Record an episode of a checkpoint, unless there is one. The environment may crash; whoever asks must not."""
+def film(
+    selector: str, runs_dir: Path = Path("runs"), *, checkpoint: str = "@best", kind: Literal["gif", "mp4"] = "gif", again: bool = False
+) -> Film:
+    """Record an episode of a checkpoint, unless there is one. The environment may crash; whoever asks must not.
+
+    again: where no policy of that env step was kept, the run is trained again up to it, with its own seed, in a folder of its own.
+    """
     run = Store(runs_dir).run(selector)
-    step = run.checkpoint(checkpoint).step
+    kept = {each.step for each in run.checkpoints}
+    trained = again and checkpoint.isdigit() and int(checkpoint) not in kept
+    step = int(checkpoint) if trained else run.checkpoint(checkpoint).step
     known = next((recorded for recorded in list_films(run).films if recorded.step == step), None)
     if known is not None:
         return known
+    if trained:
+        train_again.check(run, step)
     folder = run.path / FOLDER
     with disk.guarded(folder):
         folder.mkdir(exist_ok=True)
     wanted = (folder / f"{step}.{kind}").absolute()
     trace, store = wanted.with_suffix(".json"), runs_dir.absolute()
-    done = warm_process.record(f"{run.id}@{step}", store, wanted, trace, SECONDS)
+    done = None if trained else warm_process.record(f"{run.id}@{step}", store, wanted, trace, SECONDS)
     if done is None:
         recording = ["--episodes", "1", "--video", str(wanted), "--trace", str(trace), "--json", "--runs-dir", str(store)]
-        command = [sys.executable, "-m", "rlclinic", "evaluate", f"{run.id}@{step}", *recording]
+        arguments = ["rlclinic", "evaluate", f"{run.id}@{step}", *recording]
+        if trained:
+            arguments = ["rlclinic.ops.runs.train_again", str(store), run.id, str(step), str(folder.absolute()), kind]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+            done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, timeout=SECONDS, check=False)
         except subprocess.TimeoutExpired:
             raise RunError(f"recording an episode of {run.id}@{step} took longer than {SECONDS:g} s.\n  There is no film of it.") from None
     if done.returncode:
         raise RunError(done.stderr.strip() or f"recording ended with {done.returncode}")
+    if trained:
+        step = int(done.stdout.split()[-1])
     made = next((recorded for recorded in list_films(run).films if recorded.step == step), None)
     if made is None:
         raise NotFound(f"nothing was recorded of {run.id}@{step}.\n  Does its environment render?")

@@ -3,25 +3,19 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from rlclinic.config import Config
 from rlclinic.diagnosis.findings import Diagnosis
-from rlclinic.diagnosis.rules import cases
 from rlclinic.errors import NotFound
 from rlclinic.ops.diagnose import diagnose
 from rlclinic.report.models import DiagnosisReport
-from rlclinic.runs.record import Group
-from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
 from tests.diagnosis import recorded
-from tests.diagnosis.stored import write_group, write_run
+from tests.diagnosis.stored import write_group
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -281,34 +275,3 @@ main()
 
 
 # ── rewards that are gamed ──
-
-
-def write_gamed(path: Path, **series: Any) -> Group:
-    """A run whose return rises while no episode succeeds, with four policies saved on the way."""
-    made = cases.unsolved({"val/roll/ep_rew_mean": None, **series}, threshold=None)
-    history = replace(made, series={name: each for name, each in made.series.items() if name.startswith("train/roll/")})
-    group = Store(path).create_group([Config.model_validate({"env": {"id": "Delivery-v0"}})])
-    write_run(group.runs[0].path, history)
-    for share in (0.0, 0.3, 0.6, 1.0):
-        (group.runs[0].path / "checkpoints" / str(int(share * history.env_steps))).mkdir(parents=True)
-    return group
-
-
-def test_a_gamed_reward_comes_with_films_from_before_and_after() -> None:
-    group = write_gamed(Path("runs"), **{"train/roll/success_rate": 0.0})
-    report = diagnose.diagnose(group.id)
-    assert report.diagnosis.causes[0].id == "reward-gamed"
-    proof = next(part for finding in report.diagnosis.findings if finding.rule == "SUC101" for part in finding.evidence)
-    assert proof.start is not None
-    assert proof.end is not None
-    assert proof.start < proof.end
-    run, first, last = group.runs[0].id, 0, group.runs[0].checkpoints[-1].step
-    films = [str(action) for action in report.next if action.command == "evaluate"]
-    assert films == [f"rlclinic evaluate {run}@{step} --episodes 1 --video {run}-{step}.gif" for step in (first, last)]
-    shown = rlclinic("diagnose", group.id).stdout
-    assert f"watch     {films[0]}" in shown
-
-
-def test_a_reward_that_is_not_gamed_comes_with_none() -> None:
-    group = write_gamed(Path("runs"), **{"train/roll/success_rate": lambda share: share})
-    assert not [action for action in diagnose.diagnose(group.id).next if action.command == "evaluate"]

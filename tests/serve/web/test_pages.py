@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from rlclinic.config import files
+from rlclinic.ops.runs import video
 from rlclinic.runs import notes
 from rlclinic.runs.recording import films, histograms
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
+from tests.diagnosis.stored import write_gamed
 from tests.ops.recorded import record_group
 from tests.serve.web.conftest import NASTY, Site, serving
 
@@ -363,6 +365,35 @@ def test_an_axis_of_tiny_numbers_has_its_powers_of_ten_at_once(page: Any, site: 
     assert found == [pytest.approx(1e-16), pytest.approx(0.1), 16, 4]
     drawn = page.evaluate("import('/static/js/chart.js').then((chart) => chart.Chart.prototype.build.toString())")
     assert "splits: powers" in drawn
+
+
+def test_what_a_gamed_reward_is_paid_for_is_filmed_with_one_click(page: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = write_gamed(tmp_path / "runs", **{"train/roll/success_rate": 0.0})
+    path = group.runs[0].path
+
+    def film(selector: str, runs_dir: Any, *, checkpoint: str, kind: str, again: bool) -> video.Film:
+        assert again
+        trace = films.Trace(success=False)
+        for _ in range(3):
+            trace.add([0.0], [1.0], float(checkpoint), {"alive": float(checkpoint)})
+        (path / films.FOLDER).mkdir(exist_ok=True)
+        films.write_trace(path / films.FOLDER / f"{checkpoint}.json", trace)
+        return next(made for made in video.list_films(group.runs[0]).films if made.step == int(checkpoint))
+
+    monkeypatch.setattr(video, "film", film)
+    with serving(tmp_path / "runs", no_token=True) as url:
+        for first in (True, False):
+            page.goto(f"{url}/groups/{group.id}")
+            card = "section[aria-label='What it is paid for']"
+            page.wait_for_selector(card)
+            if first:
+                page.click(f"{card} >> text=Film both")
+            # The second time they are there: the page finds them.
+            page.wait_for_selector(f"{card} figure canvas >> nth=1")
+            page.wait_for_selector(f"{card} >> text=3 steps, return 0, no success")
+            assert not page.is_visible(f"{card} >> text=Film both")
+        page.goto("about:blank")
+    assert len(video.list_films(group.runs[0]).films) == 2
 
 
 def test_recorded_episodes_and_histograms_are_drawn_where_there_are_any(page: Any, tmp_path: Any) -> None:

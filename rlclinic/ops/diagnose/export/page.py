@@ -1,8 +1,6 @@
 """Everything about a group or run as one HTML file."""
 
-import base64
 import json
-from pathlib import Path
 from typing import Final
 
 from rlclinic.actions import Action
@@ -11,13 +9,12 @@ from rlclinic.ops.diagnose import diagnose
 from rlclinic.report import evidence, group
 from rlclinic.report.charts import panel
 from rlclinic.report.document import Block, Code, Figure, Figures, Heading, Table, Text
+from rlclinic.report.films import MOST_BYTES, embed
 from rlclinic.runs import history, notes
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.recording import films
 
 MOST_PANELS: Final = 80
-MOST_FILM_BYTES: Final = 5_000_000
-"""A larger film is left out: the file is sent by mail."""
 
 
 def render_page(owner: Run | Group) -> str:
@@ -35,14 +32,6 @@ def render_page(owner: Run | Group) -> str:
     return group.html(group.describe_group(whole), diagnosed, more=_rest(whole))
 
 
-def _embed(film: Path) -> str:
-    """The film inside of the page's own text."""
-    data = base64.b64encode(film.read_bytes()).decode()
-    if film.suffix == ".gif":
-        return f'<img alt="an episode" src="data:image/gif;base64,{data}">'
-    return f'<video controls loop muted src="data:video/mp4;base64,{data}"></video>'
-
-
 def _rest(owner: Group) -> list[Block]:
     """What a report leaves out: every metric, what was changed while it ran, tags and notes, the end of the first log."""
     from rlclinic.diagnosis.case import case_of
@@ -54,8 +43,8 @@ def _rest(owner: Group) -> list[Block]:
     figures = [Figure(lambda made=made: panel(made), f"{made.label} ({made.series})", None) for made in drawn[:MOST_PANELS]]  # type: ignore[misc]
     blocks: list[Block] = [Heading("Every metric"), Figures(figures, "against env steps; the band is the range of the seeds")]
     film = films.find_newest(run.path for run in owner.runs)
-    if film is not None and film.stat().st_size <= MOST_FILM_BYTES:
-        blocks += [Heading("An episode"), Figure(lambda: _embed(film), f"{film.parent.parent.name} at env step {int(film.stem):,}")]
+    if film is not None and film.stat().st_size <= MOST_BYTES:
+        blocks += [Heading("An episode"), Figure(lambda: embed(film), f"{film.parent.parent.name} at env step {int(film.stem):,}")]
     changed = [
         [run.id, str(entry.get("env_steps", "")), json.dumps(entry.get("set", entry))] for run in owner.runs for entry in run.interventions
     ]

@@ -45,6 +45,9 @@ def register(app: typer.Typer) -> None:
 def diagnose(
     request: "DiagnoseRequest",
     probe: Annotated[bool, typer.Option("--probe", help="Where two causes are close, make the cheapest experiment that tells.")] = False,
+    film: Annotated[
+        bool, typer.Option("--film", help="Where a reward is gamed, record an episode from before and one from when it was.")
+    ] = False,
     fail_on: FailOn = None,
     artifacts: options.FromArtifacts = None,
     as_json: options.Json = False,
@@ -58,7 +61,8 @@ def diagnose(
     request = options.read_artifacts(request, artifacts, request.target)
     began = time.perf_counter()
     arguments = {**request.arguments, "env_args": read_arguments(request.env_args)}
-    result = diagnose.diagnose(**arguments, runs_dir=request.runs_dir, own_env=True)
+    say = (lambda text: console.progress().print(text, highlight=False)) if film else None
+    result = diagnose.diagnose(**arguments, runs_dir=request.runs_dir, own_env=True, film=say)
     if not as_json:
         print_diagnosis(result, time.perf_counter() - began)
     elif not probe:

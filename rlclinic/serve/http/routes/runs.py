@@ -251,7 +251,7 @@ def record_video(here: Here, run: Named, request: VideoRequest) -> Film:
     """Record an episode of a checkpoint where the environment renders; the second time it is found, not recorded."""
     owner = find_run(here, run)
     with _limit_processes():
-        return video.film(owner.id, here.root, checkpoint=request.checkpoint, kind=request.kind)
+        return video.film(owner.id, here.root, checkpoint=request.checkpoint, kind=request.kind, again=request.again)
 
 
 @router.post("/runs/{run}/evaluations", response_model=EvaluationResult, tags=["runs"])

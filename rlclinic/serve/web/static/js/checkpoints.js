@@ -29,8 +29,8 @@ export function checkpointsOf(run, kept) {
   );
 }
 
-/** Record an episode of a checkpoint, or fetch the one that was recorded before. */
-async function record(run, step, host, button) {
+/** Record an episode of a checkpoint, or fetch the one that was recorded before. `again`: trained again up to there, if it was not kept. */
+async function record(run, step, host, button, again = false) {
   button.disabled = true;
   const began = performance.now();
   const clock = h("span");
@@ -39,9 +39,9 @@ async function record(run, step, host, button) {
   const beat = setInterval(tick, 100);
   put(host, h("p", { class: "loading", role: "status" }, h("progress", { "aria-label": "Recording" }), " Playing an episode in a process of its own… ", clock));
   try {
-    await showEpisode(host, await post(`/runs/${run}/videos`, { checkpoint: String(step) }));
+    await showEpisode(host, await post(`/runs/${run}/videos`, { checkpoint: String(step), again }));
   } catch (error) {
-    put(host, problem(error), command(`rlclinic evaluate ${run}@${step} --video episode.gif`));
+    put(host, problem(error), command(again ? `rlclinic diagnose ${run} --film` : `rlclinic evaluate ${run}@${step} --video episode.gif`));
   }
   clearInterval(beat);
   button.disabled = false;
@@ -95,6 +95,41 @@ function drawTrace(host, trace) {
     host.append(chart.node);
     chart.resize();
   }
+}
+
+/** What a gamed reward is paid for: an episode from before and one from when it was, recorded with one click where there are none. */
+export function gamedCard(films) {
+  const slots = films.episodes.map((each) => ({ each, host: h("div"), known: each.file !== null }));
+  const film = h("button", { type: "button", class: "small", hidden: true, onclick: () => recordMissing() }, "Film both");
+  const recordMissing = async () => {
+    for (const slot of slots.filter((slot) => !slot.known)) {
+      await record(slot.each.run, slot.each.step, slot.host, film, true);
+      slot.known = slot.host.querySelector(".problem") === null;
+    }
+    film.hidden = slots.every((slot) => slot.known);
+  };
+  const refresh = async () => {
+    for (const run of new Set(slots.map((slot) => slot.each.run))) {
+      const { films: made } = await get(`/runs/${encodeURIComponent(run)}/videos`).catch(() => ({ films: [] }));
+      for (const slot of slots.filter((slot) => slot.each.run === run)) {
+        const { step, low, high } = slot.each;
+        const [nearest] = made.filter((each) => each.step >= low && each.step <= high).sort((a, b) => Math.abs(a.step - step) - Math.abs(b.step - step));
+        slot.known = nearest !== undefined;
+        if (nearest) await showEpisode(slot.host, nearest).catch((error) => put(slot.host, problem(error)));
+      }
+    }
+    film.hidden = slots.every((slot) => slot.known);
+    if (!film.hidden) prepareFilms();
+  };
+  refresh();
+  return h(
+    "section",
+    { class: "card stack", "aria-label": "What it is paid for" },
+    h("header", null, h("h2", null, "What it is paid for"), h("div", { class: "end" }, slots.length > 0 && film)),
+    h("p", { class: "faint" }, `Seen from env step ${count(films.start)} to ${count(films.end)} (${films.rule}).`),
+    films.note && h("p", { class: "quiet" }, films.note),
+    slots.map(({ each, host }) => [h("h3", null, each.when === "before" ? "Before" : "Within"), host]),
+  );
 }
 
 /** Episodes recorded while it trained, to leaf through; nothing where there are none. */

@@ -1,6 +1,7 @@
 // What is wrong, how sure that is, and what to change. Each finding shows where on the curves it lies.
 
 import { trialDialog, trainRxDialog } from "./actions.js";
+import { gamedCard } from "./checkpoints.js";
 import { chip, command, h, status } from "./dom.js";
 import { metric, percent, short } from "./format.js";
 import { regions } from "./panel.js";
@@ -11,7 +12,7 @@ const MARKS = { high: ["bad", "▲"], medium: ["warn", "◆"], low: ["live", "�
 /** The whole column beside the curves. `id` is a group; null for a single run, which trials do not take. */
 export function diagnosisCard(report, panel, st, id) {
   const { diagnosis } = report;
-  return [answerCard(report, diagnosis), rxCard(report, id), findingsCard(diagnosis, panel, st), moreCard(report, diagnosis)];
+  return [answerCard(report, diagnosis), report.films && gamedCard(report.films), rxCard(report, id), findingsCard(diagnosis, panel, st), moreCard(report, diagnosis)];
 }
 
 function answerCard(report, diagnosis) {
