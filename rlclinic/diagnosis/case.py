@@ -124,6 +124,11 @@ class Case:
         value = self.history.settings.get(name)
         return default if value is None else value
 
+    @property
+    def continues(self) -> bool:
+        """Whether it began with the policy of another run: its first rows say nothing about a beginning."""
+        return bool(self.setting("about.start"))
+
     def real(self, name: str) -> float | None:
         """A setting that is a number, or the first value of its schedule; None for anything else."""
         return first_value(self.setting(name))

@@ -177,7 +177,7 @@ def of_run(run: Run) -> History:
 
 def _spaces(about: Mapping[str, Any]) -> dict[str, Any]:
     """What training has recorded of the environment: bounds of continuous actions, how many numbers are observed and how many are yes or
-    no, which terms of the reward are potentials."""
+    no, which terms of the reward are potentials; and how it began, where it continues another run."""
     engine = _section(about, "engine")
     action = _section(engine, "action")
     low, high, flags = real(action.get("low")), real(action.get("high")), real(engine.get("obs_flags"))
@@ -186,6 +186,7 @@ def _spaces(about: Mapping[str, Any]) -> dict[str, Any]:
         bounds |= {"about.potential_gamma": discount, "about.potentials": [str(name) for name in _list(engine.get("potentials"))]}
     shape = engine.get("obs_shape")
     size = real(shape[0]) if isinstance(shape, list) and len(shape) == 1 else None
+    bounds |= {} if not about.get("start") else {"about.start": one_line(about["start"])}
     return bounds | {f"about.obs_{name}": value for name, value in (("flags", flags), ("size", size)) if value is not None}
 
 

@@ -65,6 +65,12 @@ def test_the_bounds_of_actions_are_known_where_training_has_recorded_them(run: R
     assert (found["about.action_low"], found["about.action_high"]) == (-1.0, 2.0), "although the run was opened before"
 
 
+def test_a_run_that_continues_another_one_says_so(store: Store, make_config: Callable[..., Config]) -> None:
+    group = store.create_group([make_config()], parent="gabc-s0@512", extra={"start": "extend"})
+    assert of_run(group.runs[0]).settings["about.start"] == "extend"
+    assert "about.start" not in of_run(store.create_group([make_config()]).runs[0]).settings
+
+
 def test_a_run_that_has_not_begun_has_no_series(store: Store, make_config: Callable[..., Config]) -> None:
     found = of_run(store.create_group([make_config()]).runs[0])
     assert found.series == {}

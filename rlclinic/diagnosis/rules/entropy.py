@@ -138,6 +138,7 @@ cause(
     cites=["andrychowicz2021matters", "schulman2016nuts"],
     causes=["initial-policy-too-sure"],
     bad=lambda: cases.unsolved({"train/sentinel/entropy_relative": 0.3}),
+    good=[lambda: cases.unsolved({"train/sentinel/entropy_relative": 0.3}, settings={"about.start": "extend"})],
 )
 def policy_starts_out_certain(case: Case) -> Iterator[Finding]:
     """The very first policy is not random: it has favourite actions before it has seen anything.
@@ -149,7 +150,7 @@ def policy_starts_out_certain(case: Case) -> Iterator[Finding]:
     Continuing from a trained policy.
     """
     relative = measures.relative_entropy(case)
-    if not len(relative) or case.setting("start"):
+    if not len(relative) or case.continues:
         return
     first = float(relative.values[0])
     strength = grade(-first, -0.85, -0.5)
@@ -361,7 +362,7 @@ def action_noise_tiny_from_the_start(case: Case) -> Iterator[Finding]:
     """
     deviation = _deviation(case)
     strength = grade(-deviation.share(0.0, 0.05).median, -0.12, -0.04)
-    if strength <= 0 or not case.sick or case.setting("start") or case.setting("algo.use_sde"):
+    if strength <= 0 or not case.sick or case.continues or case.setting("algo.use_sde"):
         return
     start = case.real("net.log_std_init")
     text = f"actions start with a deviation of {say(deviation.first)}" + ("" if start is None else f" (log_std_init {say(start)})")

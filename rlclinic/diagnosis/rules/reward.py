@@ -1017,7 +1017,7 @@ def training_pays_more_or_less_for_every_step(case: Case) -> Iterator[Finding]:
     steps, first = measures.early(case, "random_length"), measures.first_reward(case)
     # Where few steps pay, a stretch without one says nothing about the others.
     rare = measures.known(measures.at_first(case, "reward_nonzero"), 1.0) < RARE
-    if first != first or not len(length) or len(returns) < 4 or not case.sick or rare:
+    if first != first or not len(length) or len(returns) < 4 or not case.sick or rare or case.continues:
         return
     spread = 0.3 * measures.known(measures.early(case, "reward_std"), 0.0)
     if chance is not None and steps > 0:

@@ -66,6 +66,12 @@ def test_what_is_right_says_nothing(right: dict[str, str]) -> None:
     assert read(**right) == set()
 
 
+def test_a_price_that_is_negative_when_it_is_made_is_taken_away_where_it_is_added() -> None:
+    lines = "effort = {}\n        reward = near + effort"
+    assert read(reward=f"near\n        {lines.format('-0.01 * push')}") == set()
+    assert ("reward-sign", "effort is paid for") in read(reward=f"near\n        {lines.format('0.01 * push')}")
+
+
 @pytest.mark.parametrize(
     ("wrong", "cause", "what"),
     [

@@ -310,7 +310,10 @@ def _expand(node: ast.expr, sign: int, text: _Text, local: Locals, conditions: t
                 yield Term(named, sign * (-1 if number < 0 else 1), line, always=not conditions)
         elif _valence(_words(name)):
             if not (isinstance(node, ast.Attribute) and text.may_be_negative(name)):
-                yield Term(_words(name), sign, line)
+                made = [statement for statement, _ in local.get(name, ()) if isinstance(node, ast.Name)]
+                # effort = -0.01 * |action| is taken away where it is added.
+                turned = bool(made) and all(_begins_with_minus(getattr(each, "value", None)) for each in made)
+                yield Term(_words(name), -sign if turned else sign, line)
         elif isinstance(node, ast.Name) and name in local and len(local[name]) <= 4:
             others = {key: value for key, value in local.items() if key != name}
             for statement, under in local[name]:
@@ -320,6 +323,12 @@ def _expand(node: ast.expr, sign: int, text: _Text, local: Locals, conditions: t
         words = _words_of(node) if isinstance(node, ast.BoolOp) else _words_of(node.value) if isinstance(node, ast.Subscript) else ()
         if words:
             yield Term(words, sign, line)
+
+
+def _begins_with_minus(value: ast.expr | None) -> bool:
+    while isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult | ast.Div):
+        value = value.left
+    return isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub)
 
 
 def _expand_product(

@@ -284,12 +284,18 @@ export class Chart {
         ctx.fillText(`threshold ${num(threshold)}`, bbox.left + 6 * devicePixelRatio, y + 13 * devicePixelRatio);
       }
     }
-    for (const change of changes ?? []) {
+    const written = []; // where the last text of each row ends: seeds that were changed together stand close to each other
+    for (const change of [...(changes ?? [])].sort((one, other) => one.x - other.x)) {
       const x = u.valToPos(change.x, "x", true);
       if (x < bbox.left || x > bbox.left + bbox.width) continue;
       line(ctx, css("--c3"), [x, bbox.top], [x, bbox.top + bbox.height], [2, 3]);
+      if (written.some((row) => row.text === change.text && row.end > x)) continue;
+      const free = written.findIndex((row) => row.end < x);
+      const row = free < 0 ? written.length : free;
+      const place = x + 4 * devicePixelRatio;
+      written[row] = { text: change.text, end: place + ctx.measureText(change.text).width };
       ctx.fillStyle = css("--c3");
-      ctx.fillText(change.text, x + 4 * devicePixelRatio, bbox.top + 11 * devicePixelRatio);
+      ctx.fillText(change.text, place, bbox.top + (11 + 13 * row) * devicePixelRatio);
     }
     ctx.restore();
   }

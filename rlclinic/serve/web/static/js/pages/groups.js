@@ -494,7 +494,7 @@ export async function draw(main) {
     const runs = st.list === "runs";
     title.textContent = runs ? "Runs" : "Groups";
     const narrowed = st.q || st.show || st.where;
-    total.textContent = `${count(view.total)} ${st.list}${narrowed ? " that match" : ""}. A group is the runs of one config that differ only in their seed.`;
+    total.textContent = `${count(view.total)} ${view.total === 1 ? st.list.slice(0, -1) : st.list}${narrowed ? (view.total === 1 ? " that matches" : " that match") : ""}. A group is the runs of one config that differ only in their seed.`;
     drawTools();
     showActs();
     if (!view.total && !narrowed && !runs) {
