@@ -493,7 +493,9 @@ def _read_settings(given: str) -> dict[str, Any]:
         ) from None
     kept = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
     settings = conninfo.conninfo_to_dict(given)
-    return {"connect_timeout": CONNECT_SECONDS, "application_name": "rlclinic", "tcp_user_timeout": 10_000, **kept, **settings}
+    # A database that was made without a language says that its text has no encoding: then psycopg gives bytes.
+    always = {"client_encoding": "utf8", "tcp_user_timeout": 10_000}
+    return {"connect_timeout": CONNECT_SECONDS, "application_name": "rlclinic", **kept, **always, **settings}
 
 
 @contextmanager

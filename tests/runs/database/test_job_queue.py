@@ -7,12 +7,14 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from rlclinic.errors import RunError, UsageError
 from rlclinic.runs.database import connections, job_queue
+from rlclinic.runs.database import index as indexing
 from rlclinic.runs.database.job_queue import BudgetSpent, Claim, Reservation
 from rlclinic.runs.lease import LeaseLost
 from rlclinic.runs.store import Store
@@ -454,6 +456,25 @@ def test_a_password_is_never_said(postgres: Server, local: Store, monkeypatch: p
     assert PASSWORD not in str(refused.value)
     monkeypatch.setenv(connections.VARIABLE, postgres.url)
     assert PASSWORD not in connections.describe(local)
+
+
+def test_a_database_whose_text_has_no_encoding_keeps_a_queue_and_an_index(
+    postgres: Server, local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What initdb makes where no language is set: psycopg alone would give bytes for every text in it."""
+    with closing(connections.connect(postgres.url)) as connection:
+        connection.execute("CREATE DATABASE plain ENCODING 'SQL_ASCII' TEMPLATE template0")
+    try:
+        monkeypatch.setenv(connections.VARIABLE, postgres.url.replace("/postgres?", "/plain?"))
+        monkeypatch.setenv(indexing.VARIABLE, "shared")
+        connections.migrate(local)
+        test_whatever_is_in_a_field_stays_a_value(local)
+        with closing(indexing.Index(local)) as index:
+            assert index.refresh().runs == 0
+    finally:
+        connections.forget()
+        with closing(connections.connect(postgres.url)) as connection:
+            connection.execute("DROP DATABASE plain WITH (FORCE)")
 
 
 def test_a_database_without_tables_says_what_to_type(postgres: Server, local: Store, monkeypatch: pytest.MonkeyPatch) -> None:
