@@ -399,9 +399,9 @@ def online_rows(found: dict[str, Any], about: str) -> list[dict[str, Any]]:
             steps, taken = [steps_to(each, target, first) for each in own], [int(each[-1][0]) - first for each in own]
             step, value = mean_curve(own)[-1]
             beside = next((each for when, each in together if when == step - first), None)
-            scratch = f"{beside:.0f} of SAC from scratch after as many" if beside is not None else "it has not acted"
+            scratch = {} if beside is None else {"note": f"{beside:.0f} of SAC from scratch after as many"}
             ends = [at_step(each, int(step)) for each in own]
-            shared = {"value": value, "better": "higher", "seeds": ends, "note": scratch, **settings}
+            shared = {"value": value, "better": "higher", "seeds": ends, **scratch, **settings}
             what = f"{ENV_ID} ({about}): {name}, {len(own)} seeds, after {int(step) - first:,} env steps"
             rows.append({"what": what, "unit": "return", **shared})
             if None in steps and min(taken) < BAR * from_scratch:
@@ -479,7 +479,7 @@ def main() -> None:
     if args.lines:
         args.lines.write_text(json.dumps(noted, indent=1))
         return
-    sizes = f"--width {args.width} --cql-actions {args.cql_actions}"
+    sizes = f"--width {args.width} --cql-actions {args.cql_actions}" + (f" --online-seed {args.online_seed}" if args.online_seed else "")
     origin = provenance.provenance(f"python -m benchmarks.recorded_data.hopper --data FOLDER {sizes} --peer-python PYTHON", noted["peer"])
     rows = [row | noted["machine"] for row in noted["rows"]]
     print(provenance.write("hopper_recorded", rows, origin, args.quick))
