@@ -1,7 +1,7 @@
 """What is learned from recorded data, how fast, and what going online costs.
 
 python -m benchmarks.offline [--seeds 5] [--only cql iql] [--data mixed] [--set algo.bc_alpha=20] [--procs 4]
-python -m benchmarks.offline --online        the same data, then the environment, beside SAC from scratch
+python -m benchmarks.offline --online [--only iql]   the same data, then the environment, beside SAC from scratch
 python -m benchmarks.offline --only --peer   gradient steps against d3rlpy
 
 Data of Pendulum by a scripted expert with fixed seeds: *noisy expert* (30 % of the actions at random), *medium* (70 %), *mixed* (80 random
@@ -41,8 +41,10 @@ ONLINE = {
     "sac": ["run.max_env_steps=5000", "run.eval_every_env_steps=250"],
     "rlpd": ["run.max_env_steps=3000"],
     "cal_ql": ["data.then_online=true", "data.offline_steps=3000", "run.max_env_steps=6000"],
+    "iql": ["data.then_online=true", "data.offline_steps=6666", "data.recorded_share=0.9", "run.eval_every_env_steps=250"],
 }
-"""From scratch; with recorded data beside; and after 3,000 gradient steps on it alone."""
+"""From scratch; with recorded data beside; and after gradient steps on it alone. The last is what `rlclinic advise data` names."""
+SWITCH = {"cal_ql": 3_000, "iql": 6_666}
 GOOD = -150.0
 """The return that SAC ends at on the average, and that the others are timed to."""
 EPISODES = 100
@@ -116,7 +118,7 @@ def make_data(home: Path) -> dict[str, Path]:
 def learn(algorithm: str, data: Path | None, seeds: int, quick: bool, changes: Sequence[str] = ()) -> tuple[list[Curve], float]:
     """The evaluations of every seed, the dip where it went online, and how long all took."""
     short = ["run.max_env_steps=200", "run.eval_every_env_steps=100"] if quick else []
-    short += ["data.offline_steps=100"] if quick and algorithm == "cal_ql" else []
+    short += ["data.offline_steps=100"] if quick and any("offline_steps" in each for each in changes) else []
     torch.set_num_threads(1)
     named = [] if data is None else [f"data.path={data}"]
     config = load(f"Pendulum-v1:{algorithm}", [*named, *changes, *short]).config
@@ -138,12 +140,13 @@ def steps_to(curve: Curve, first: int) -> int | None:
     return next((max(step - first, 0) for step, value in curve.evaluations if value >= GOOD), None)
 
 
-def measure_online(data: Path, seeds: int, quick: bool) -> Iterator[dict[str, object]]:
+def measure_online(data: Path, seeds: int, quick: bool, only: Sequence[str]) -> Iterator[dict[str, object]]:
     """SAC from scratch, then the same task with recorded data: env steps to a good return, and the dip at the switch."""
-    from_scratch = None
-    for algorithm, changes in ONLINE.items():
+    from_scratch = known_row("SAC from scratch: env steps to") if "sac" not in only else None
+    for algorithm in only:
+        changes = ONLINE[algorithm]
         curves, seconds = learn(algorithm, None if algorithm == "sac" else data, seeds, quick, changes)
-        first = 3_000 if algorithm == "cal_ql" else 0
+        first = SWITCH.get(algorithm, 0)
         steps = [steps_to(curve, first) for curve in curves]
         known = [each for each in steps if each is not None]
         mean = float(np.mean(known)) if len(known) == len(steps) else None
@@ -156,7 +159,8 @@ def online_rows(
     algorithm: str, steps: list[int | None], mean: float | None, from_scratch: float | None, dips: list[float | None]
 ) -> Iterator[dict[str, object]]:
     """The rows of one algorithm: a seed that never gets there leaves no mean."""
-    what = {"sac": "SAC from scratch", "rlpd": "RLPD on medium data", "cal_ql": "Cal-QL after 3,000 gradient steps on medium data"}
+    what = {"sac": "SAC from scratch", "rlpd": "RLPD on medium data"}
+    what |= {each: f"{name} after {SWITCH[each]:,} gradient steps on medium data" for each, name in (("cal_ql", "Cal-QL"), ("iql", "IQL"))}
     yield {"what": f"{what[algorithm]}: env steps to {GOOD:.0f}", "unit": "env steps", "value": mean, "better": "lower", "seeds": steps}
     if algorithm != "sac" and mean is not None and from_scratch:
         shared = {"unit": "x", "value": mean / from_scratch, "better": "lower", "bar": 0.6, "stretch": 0.4}
@@ -202,11 +206,11 @@ def measure_returns(
     return return_row(name, algorithm, mean, imitation, last, changes) | {"command": command}
 
 
-def known_imitation(name: str) -> float | None:
-    """What imitation earned on this data when that was measured last."""
+def known_row(start: str) -> float | None:
+    """What was measured last of a row that begins like this."""
     path = provenance.RESULTS / "offline.json"
     rows = json.loads(path.read_text())["rows"] if path.exists() else []
-    return next((float(row["value"]) for row in rows if row["what"].startswith(f"bc on {name} ")), None)
+    return next((float(row["value"]) for row in rows if row["what"].startswith(start)), None)
 
 
 def changes_of(changes: Sequence[str]) -> str:
@@ -259,7 +263,9 @@ def main() -> None:
     """All algorithms on all data, then the speed."""
     parser = provenance.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--only", choices=ALGORITHMS, nargs="*", default=ALGORITHMS)
+    parser.add_argument(
+        "--only", choices=(*ALGORITHMS, *(each for each in ONLINE if each not in ALGORITHMS)), nargs="*", default=ALGORITHMS
+    )
     parser.add_argument("--data", choices=("noisy expert", "medium", "mixed"), nargs="*", default=("noisy expert", "medium", "mixed"))
     parser.add_argument("--set", action="append", default=[], dest="changes", help="settings other than the shipped ones, KEY=VALUE")
     parser.add_argument("--online", action="store_true", help="instead: the data, then the environment, beside SAC from scratch")
@@ -287,12 +293,13 @@ def main() -> None:
         return
 
     if args.online:
-        for row in measure_online(data["medium"], seeds, args.quick):
+        only = [each for each in ONLINE if args.only == ALGORITHMS or each in args.only]
+        for row in measure_online(data["medium"], seeds, args.quick, only):
             write(row, "--online")
         shutil.rmtree(home)
         return
     with ProcessPoolExecutor(args.procs, get_context("spawn")) as pool:
-        imitation = {name: known_imitation(name) for name in args.data}
+        imitation = {name: known_row(f"bc on {name} ") for name in args.data}
         # Imitation first, as the others are held to it; then the slowest, so that no process is left with one of them in the end.
         for group in (("bc",), SLOWEST_FIRST):
             waiting = [

@@ -10,6 +10,7 @@ It is written one episode after another, beside its final place, and moved there
 """
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Iterable, Mapping
@@ -156,6 +157,16 @@ def read(path: Path) -> Dataset:
         raise ConfigError(
             f"{path} has the version {about.get('version')!r} of the format, and this rlclinic reads {VERSION}.\n  Upgrade rlclinic"
         )
+    for name, values in arrays.items():
+        space = spaces.get(f"{name[:-1]}_space")
+        whole = name == "lengths" or (name == "actions" and spaces["action_space"].kind == "discrete")
+        if values.dtype.kind not in ("iu" if whole else "b" if name in ("terminated", "truncated") else "fiu"):
+            raise ConfigError(f"{path}: {name}.npy holds {values.dtype}, which is no {name}: it is damaged.\n  Write or convert it again")
+        size = math.prod(values.shape[1:])
+        if space is not None and space.kind == "box" and size != math.prod(space.shape):
+            raise ConfigError(
+                f"{path}: {name}.npy has {size} numbers in a row, and {ABOUT} says {space}: it is damaged.\n  Write or convert it again"
+            )
     beside = {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in sorted((path / BESIDE).glob("*.npy"))}
     small = {name: np.array(arrays[name]) for name in ("lengths", "terminated", "truncated")}
     data = Dataset(

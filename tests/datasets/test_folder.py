@@ -57,7 +57,7 @@ def test_episodes_of_two_environments_are_refused(tmp_path: Path) -> None:
         folder.write(tmp_path / "d", [episode(3), other], BOX, TORQUE)
 
 
-@pytest.mark.parametrize("damage", ["cut", "missing", "json", "version", "empty", "endless"])
+@pytest.mark.parametrize("damage", ["cut", "missing", "json", "version", "empty", "endless", "words", "wide", "counts"])
 def test_damage_is_said(tmp_path: Path, damage: str) -> None:
     folder.write(tmp_path / "d", iter(dataset()), BOX, TORQUE)
     about = tmp_path / "d" / "dataset.json"
@@ -72,6 +72,12 @@ def test_damage_is_said(tmp_path: Path, damage: str) -> None:
         about.write_text(json.dumps(json.loads(about.read_text()) | {"version": 99}))
     elif damage == "endless":
         np.save(tmp_path / "d" / "truncated.npy", np.zeros(3, bool))
+    elif damage == "words":
+        np.save(tmp_path / "d" / "observations.npy", np.load(tmp_path / "d" / "observations.npy").astype(str))
+    elif damage == "wide":
+        np.save(tmp_path / "d" / "observations.npy", np.repeat(np.load(tmp_path / "d" / "observations.npy"), 2, axis=1))
+    elif damage == "counts":
+        np.save(tmp_path / "d" / "terminated.npy", np.full(3, 7))
     else:
         np.save(tmp_path / "d" / "lengths.npy", np.array([0, 8, 7]))
     with pytest.raises(ConfigError, match=r"again|Upgrade"):

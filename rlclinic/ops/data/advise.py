@@ -168,8 +168,18 @@ def _describe(option: Option, situation: Situation, data: Dataset, path: str, en
         settings = {}
         name = "ppo" if simulator is None else _choose_online(env, data, simulator.steps_per_second)[0]
     elif option.way == "hybrid":
-        # Values of choices are learned by Cal-QL; RLPD draws vectors.
-        name, settings["then_online"] = "cal_ql" if data.action_space.kind == "discrete" else "rlpd", True
+        settings["then_online"] = True
+        if data.action_space.kind == "discrete":
+            name = "cal_ql"
+        elif situation.narrow or situation.aimless:
+            # Nothing is learned from such data alone: begin in the environment.
+            name = "rlpd"
+        else:
+            # What was measured: the data for two thirds of the steps, and little of what is new in a batch at first
+            # (benchmarks.recorded_data.hopper).
+            name, config = "iql", _find_config(f"{env}:iql")
+            budget = [] if config is None else [f"data.offline_steps={2 * config.run.max_env_steps // 3}"]
+            settings["set"] = [*budget, "data.recorded_share=0.9"]
     elif option.way == "offline":
         name = "cql" if situation.aimless else "iql"
     elif situation.asks:

@@ -71,7 +71,7 @@ def test_a_variant_names_its_environment(data: Path) -> None:
         ("expert", None, "imitation", "bc"),
         ("mixed", None, "offline", "iql"),
         ("medium", None, "offline", "iql"),
-        ("medium", "Pendulum-v1", "hybrid", "rlpd"),
+        ("medium", "Pendulum-v1", "hybrid", "iql"),
         ("random", "Pendulum-v1", "online", "sac"),
         ("random", None, "collect", "cql"),
     ],
