@@ -567,8 +567,8 @@ def _shows_what_counts(facts: Mapping[str, Any]) -> bool:
     if len(space.get("shape") or []) == 3:
         return bool(moved) and all(each["shown"] for each in moved)
     if PICTURE.search(str(space.get("text"))):
-        # Beside a picture there may be words and numbers; what has never been paid yet counts as well.
-        often = [each for each in tried.values() if each["tried"] >= 4]
+        # Beside a picture there may be words and numbers. Where nothing has been paid yet, every attribute may count.
+        often = moved or [each for each in tried.values() if each["tried"] >= 4]
         return bool(often) and all(each["shown"] >= 0.75 * each["tried"] for each in often)
     fixed = sum(each["std"] == 0 for each in dimensions)
     if len(dimensions) < MANY_NUMBERS or fixed > FEW_OF_THEM * len(dimensions):

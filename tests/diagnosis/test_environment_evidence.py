@@ -633,6 +633,13 @@ def test_what_no_task_is_like_on_purpose_needs_no_second_kind_of_evidence(look: 
     assert (frozen.severity, costly.severity) == (Severity.HIGH, Severity.MEDIUM)
 
 
+@pytest.mark.parametrize(("limit", "strength"), [(50, 1.0), (5_000, 0.3), (None, 1.0)])
+def test_a_time_limit_that_a_wrapper_does_not_pass_on_is_missing(limit: int | None, strength: float) -> None:
+    random = {"returns": [], "lengths": [], "steps": 3_000, "unfinished_steps": 3_000}
+    findings = lint_facts({"name": "x", "random": random, "time_limit": limit}).findings
+    assert [(one.rule, one.strength) for one in findings] == [("ENV209", strength)]
+
+
 CLOCKED: Facts = {
     "random": {"returns": [1.0] * 20, "lengths": [30] * 20, "terminated": 20, "truncated": 0, "steps": 600, "unfinished_steps": 0}
 }

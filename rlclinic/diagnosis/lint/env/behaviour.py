@@ -120,6 +120,9 @@ def no_end_seen(examination: Examination) -> Iterator[Remark]:
     limit = examination.facts.get("time_limit")
     if limit is not None and limit > steps:
         yield Remark(f"no episode ended in {steps} random steps; the time limit is {limit}", "a shorter max_episode_steps", 0.3)
+    elif limit is not None and (examination.random.get("unfinished_steps") or 0) > 2 * limit:
+        text = f"the time limit is {limit}, and an episode of random actions went on for {steps} steps: its end is not passed on"
+        yield Remark(text, "return what the inner environment says of `terminated` and `truncated`")
     elif limit is None:
         yield Remark(f"no episode ended in {steps} random steps, and there is no time limit", strength=0.3 if examination.ends else 1.0)
 
