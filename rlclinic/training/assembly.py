@@ -517,12 +517,11 @@ def _go_on(cohort: Cohort, starts: list[Start]) -> None:
     if not found:
         cohort.position = Position(cohort.env.reset(), cohort.env.action_mask)
         return
-    if how != "init" and _knew_something_else(starts[0].config, cohort.config):
+    counted = cohort.config.bonus is not None and snapshot.counted_otherwise(found[0], cohort.learner)
+    if how != "init" and (counted or _knew_something_else(starts[0].config, cohort.config)):
         found = [snapshot.without_bonus(each) for each in found]
-        _say(
-            cohort,
-            f"{how} begins its bonus anew: what {starts[0].parent} knew of new states is of another kind, other cells or another task",
-        )
+        what = "of another kind, other cells, another task, or more or fewer environments"
+        _say(cohort, f"{how} begins its bonus anew: what {starts[0].parent} knew of new states is {what}")
     if how != "init" and _chose_among_others(starts[0].config, cohort.config):
         found = [snapshot.without_curriculum(each) for each in found]
         _say(cohort, f"{how} begins its curriculum anew: that of {starts[0].parent} was of another kind, or chose among other tasks")

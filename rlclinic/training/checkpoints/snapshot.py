@@ -86,6 +86,12 @@ def without_bonus(found: Checkpoint) -> Checkpoint:
     return replace(found, loop={name: tensor for name, tensor in found.loop.items() if not name.startswith(f"{state.BONUS}.")})
 
 
+def counted_otherwise(found: Checkpoint, learner: AnyLearner) -> bool:
+    """Whether what a bonus knew has another shape than this learner's: for more or fewer environments, or of other observations."""
+    kept = {name: found.loop.get(f"{state.BONUS}.{name}") for name in learner.bonus or ()}
+    return any(each is not None and each.shape != (learner.bonus or {})[name].shape[1:] for name, each in kept.items())
+
+
 def without_curriculum(found: Checkpoint) -> Checkpoint:
     """A checkpoint without what a curriculum knew of its tasks."""
     return replace(found, loop={name: tensor for name, tensor in found.loop.items() if not name.startswith(f"env.{staged.PREFIX}")})
