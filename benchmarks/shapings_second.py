@@ -1,4 +1,4 @@
-"""Twenty shapings more, of another world, for the check after it was changed; written down before it saw any of them.
+"""Twenty shapings more, of another world: written down before the check saw any of them.
 
 A depot: a point that carries a parcel or not, between a place to pick up and one to drop, with a battery that empties. Observations tell
 the place, the battery and whether it carries; never the action before, the time, or how often something was dropped.
@@ -95,6 +95,9 @@ def list_shapings() -> list[Shaping]:
     def ramp(state: State) -> float:
         return max(0.0, float(state.place[0] + 0.5 * state.place[1]) - 0.1)
 
+    def charge(state: State) -> float:
+        return -(1 - state.battery) * float(np.linalg.norm(state.place - CHARGER))
+
     def right(state: State) -> float:
         return float(np.sin(2 * state.place[0]))
 
@@ -116,7 +119,7 @@ def list_shapings() -> list[Shaping]:
         Shaping("a price that rises with time", False, lambda b, a, s, ended: -0.001 * s.step),
         Shaping("a potential and a price of each step", False, lambda b, a, s, ended: potential(right)(b, a, s, ended) - 0.05),
         Shaping("the battery, seen through noise", True, potential(lambda s: s.battery), noise=0.1),
-        Shaping("far from the charger with little left", True, potential(lambda s: -(1 - s.battery) * float(np.linalg.norm(s.place - CHARGER)))),
+        Shaping("far from the charger with little left", True, potential(charge)),
         Shaping("a price of effort", False, lambda b, a, s, ended: -0.1 * float(a @ a)),
         Shaping("what was dropped", True, potential(lambda s: float(s.dropped))),
     ]  # fmt: skip

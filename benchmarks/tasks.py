@@ -13,12 +13,13 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from benchmarks import provenance, shapings
+from benchmarks import provenance, shapings, shapings_second
 from rlclinic.config import Config, load
 from rlclinic.rewards import Process, Shaped, fit_potential, fit_table
 from rlclinic.runs.record import Run
@@ -210,8 +211,14 @@ def measure_shapings(add: Add, quick: bool) -> None:
 
 def measure_rooms(add: Add, quick: bool) -> None:
     """Is the check right about terms of other kinds?"""
-    for seed, draws in ((0, ", written before it saw any"), (1, ", doors and slopes drawn anew after it was changed")):
-        judged = shapings.judge(1_000 if quick else 5_000, seed)
+    steps = 1_000 if quick else 5_000
+    looks: tuple[tuple[Callable[[], Sequence[tuple[Any, str, float]]], str], ...] = (
+        (partial(shapings.judge, steps, 0), ", written before it saw any"),
+        (partial(shapings.judge, steps, 1), ", doors and slopes drawn anew after it was changed"),
+        (partial(shapings_second.judge, steps), ", of another world"),
+    )
+    for judge, draws in looks:
+        judged = judge()
         what = f"shaping of {len(judged)} other kinds{draws}"
         safe = [shaping.name for shaping, answer, _ in judged if answer == "yes" and not shaping.safe]
         undecided = [shaping.name for shaping, answer, _ in judged if answer == "undecided"]

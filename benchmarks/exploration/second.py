@@ -6,6 +6,7 @@ target to follow, a queue, a cue to remember, games of chance.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -355,7 +356,7 @@ A2C: Final = {"name": "a2c", "n_steps": 16, "learning_rate": 1e-3}
 
 
 def _cases(label: Any, *cases: Sequence[Any]) -> tuple[Case, ...]:
-    return tuple(Case(case[0], label, *case[1:], env_steps=SHORT) for case in cases)
+    return tuple(replace(Case(case[0], label, *case[1:]), env_steps=SHORT) for case in cases)
 
 
 CASES: Final = (

@@ -517,12 +517,14 @@ def _go_on(cohort: Cohort, starts: list[Start]) -> None:
     if not found:
         cohort.position = Position(cohort.env.reset(), cohort.env.action_mask)
         return
-    if how != "init" and _knew_something_else(starts[0].config, cohort.config):
+    counted = cohort.config.bonus is not None and snapshot.counted_otherwise(found[0], cohort.learner)
+    if how != "init" and (counted or _knew_something_else(starts[0].config, cohort.config)):
         found = [snapshot.without_bonus(each) for each in found]
-        _say(
-            cohort,
-            f"{how} begins its bonus anew: what {starts[0].parent} knew of new states is of another kind, other cells or another task",
-        )
+        what = "of another kind, other cells, another task, or more or fewer environments"
+        _say(cohort, f"{how} begins its bonus anew: what {starts[0].parent} knew of new states is {what}")
+    if how != "init" and _chose_among_others(starts[0].config, cohort.config):
+        found = [snapshot.without_curriculum(each) for each in found]
+        _say(cohort, f"{how} begins its curriculum anew: that of {starts[0].parent} was of another kind, or chose among other tasks")
     cohort.learner = snapshot.weights(cohort.plan.policy, found, cohort.learner, optimizer=how != "init")
     if how == "init":
         cohort.position = Position(cohort.env.reset(), cohort.env.action_mask)
@@ -539,6 +541,8 @@ def _go_on(cohort: Cohort, starts: list[Start]) -> None:
     if moved or not all(snapshot.fits(each, cohort.env) for each in found):
         cohort.learner = snapshot.begin_episodes(cohort.learner)
         cohort.position, exact = Position(cohort.env.reset(), cohort.env.action_mask), False
+        if before is not None and before.curriculum is not None and staged.find(cohort.env) is not None:
+            _say(cohort, f"{how} begins its curriculum anew: that of {starts[0].parent} was played in other environments, or more or fewer")
     else:
         cohort.learner, cohort.position, exact = snapshot.place(found, cohort.learner, cohort.env, cohort.episodes)
     _remember(cohort, starts, exact=exact)
@@ -554,6 +558,15 @@ def _knew_something_else(before: Config | None, now: Config) -> bool:
         return False
     told_apart_by = ("kind", "cells", "buckets")
     return before.env.id != now.env.id or any(getattr(before.bonus, name) != getattr(now.bonus, name) for name in told_apart_by)
+
+
+def _chose_among_others(before: Config | None, now: Config) -> bool:
+    """Whether a checkpoint's curriculum knew of other tasks than this config's, or knew other things of them."""
+    if before is None or before.curriculum is None or now.curriculum is None:
+        return False
+    old, new = before.curriculum, now.curriculum
+    tasks = ([task.kwargs for task in each.tasks] for each in (old, new))
+    return before.env.id != now.env.id or (old.kind, old.levels) != (new.kind, new.levels) or next(tasks) != next(tasks)
 
 
 def _remember(cohort: Cohort, starts: list[Start], *, exact: bool) -> None:

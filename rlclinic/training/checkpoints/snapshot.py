@@ -12,6 +12,7 @@ from rlclinic.actions import Action
 from rlclinic.errors import CheckpointCorrupt, ConfigError
 from rlclinic.training.checkpoints import files, replay_files, state
 from rlclinic.training.checkpoints.files import Checkpoint, Tensors
+from rlclinic.training.curriculum import staged
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.envs.base import VecEnv
@@ -83,6 +84,17 @@ def weights(static: Static, found: list[Checkpoint], learner: AnyLearner, *, opt
 def without_bonus(found: Checkpoint) -> Checkpoint:
     """A checkpoint without what a bonus for new states knew."""
     return replace(found, loop={name: tensor for name, tensor in found.loop.items() if not name.startswith(f"{state.BONUS}.")})
+
+
+def counted_otherwise(found: Checkpoint, learner: AnyLearner) -> bool:
+    """Whether what a bonus knew has another shape than this learner's: for more or fewer environments, or of other observations."""
+    kept = {name: found.loop.get(f"{state.BONUS}.{name}") for name in learner.bonus or ()}
+    return any(each is not None and each.shape != (learner.bonus or {})[name].shape[1:] for name, each in kept.items())
+
+
+def without_curriculum(found: Checkpoint) -> Checkpoint:
+    """A checkpoint without what a curriculum knew of its tasks."""
+    return replace(found, loop={name: tensor for name, tensor in found.loop.items() if not name.startswith(f"env.{staged.PREFIX}")})
 
 
 def _there(static: Static, found: Checkpoint, name: str) -> str:

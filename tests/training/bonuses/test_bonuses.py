@@ -390,6 +390,9 @@ def test_normalizers_of_a_bonus_are_not_those_of_the_task() -> None:
     assert not torch.equal(after.obs_stats.mean, normalize.moments(1, 4, torch.device("cpu")).mean)
 
 
+MORE = {"id": "CartPole-v1", "max_episode_steps": 20, "n_envs": 4}
+
+
 @pytest.mark.parametrize(
     ("before", "after", "anew"),
     [
@@ -400,6 +403,8 @@ def test_normalizers_of_a_bonus_are_not_those_of_the_task() -> None:
         ({"kind": "count"}, {"kind": "count", "coef": 0.5}, False),
         ({"kind": "rnd"}, {"kind": "rnd", "until": "first_success"}, False),
         ({"kind": "count", "value_head": "shared"}, {"kind": "count"}, False),
+        ({"kind": "noveld"}, {"kind": "noveld", "env": MORE}, True),
+        ({"kind": "count"}, {"kind": "count", "env": MORE}, False),
     ],
 )
 def test_a_fork_to_a_bonus_that_tells_states_apart_otherwise_knows_nothing_yet(

@@ -11,6 +11,8 @@ import torch
 from rlclinic.config import Config
 from rlclinic.errors import ConfigError
 from rlclinic.runs.record import Run
+from rlclinic.runs.store import Store
+from rlclinic.training import assembly
 from rlclinic.training.__main__ import train_runs
 from rlclinic.training.curriculum import staged
 from rlclinic.training.curriculum.assignment import Assignment
@@ -126,6 +128,34 @@ def test_automatic_kinds_go_on_from_a_checkpoint(curriculum: dict[str, Any], tmp
     (other,) = find_runs(tmp_path / "two")
     assert train_runs([other], resume=True)
     cohorts.assert_same_run(one, other)
+
+
+PICKED: dict[str, Any] = {"kind": "learnability", "stages": [], "parameter": "difficulty", "range": [0, 1], "bins": 3}
+
+
+@pytest.mark.parametrize(
+    ("changes", "env", "anew"),
+    [
+        ({}, {}, False),
+        ({"eval_episodes": 1}, {}, False),
+        ({"kind": "uniform"}, {}, True),
+        ({"range": [0, 0.5]}, {}, True),
+        ({}, {"n_envs": 6}, True),
+    ],
+    ids=str,
+)
+def test_a_fork_to_another_curriculum_knows_nothing_yet(changes: dict[str, Any], env: dict[str, Any], anew: bool, tmp_path: Path) -> None:
+    (parent,) = cohorts.train(tmp_path, [make_config(steps=192, **PICKED)])
+    config = make_config(steps=384, env=MAZE | env, **{**PICKED, **changes})
+    step = parent.checkpoints[-1].step
+    group = Store(parent.path.parent).create_group([config], parent=f"{parent.id}@{step}", extra={"start": "fork"})
+    cohort = assembly.assemble([(group.runs[0], assembly.load(group.runs[0], resume=False))])
+    for member in cohort.members:
+        member.writer.close()
+    known = {name: each for name, each in cohort.env.state().items() if name.startswith(f"{staged.PREFIX}episodes")}
+    assert known, "the samplers count episodes"
+    assert all(not each.any() for each in known.values()) == anew
+    assert ("begins its curriculum anew" in group.runs[0].log) == anew
 
 
 def test_levels_are_scored_by_how_wrong_the_tasks_values_are_and_not_by_what_a_bonus_adds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
