@@ -219,7 +219,13 @@ def dueling(script: Script) -> Iterator[tuple[str, Spot]]:
             for sign, value in plain:
                 twin = any(other is value and opposite == -sign for opposite, other in plain)
                 # A difference of two formulas may well lose what both hold.
-                if twin and differences.bare(each.args[1]) is value and sign > 0 and isinstance(value, Symbol) and value.op in ("out", "read", "stepped"):
+                if (
+                    twin
+                    and differences.bare(each.args[1]) is value
+                    and sign > 0
+                    and isinstance(value, Symbol)
+                    and value.op in ("out", "read", "stepped")
+                ):
                     yield "COD555", _spot(each.node, "a quantity is subtracted from itself: nothing of it is left", "less its mean")
         if each.op not in ("Add", "Sub"):
             continue
