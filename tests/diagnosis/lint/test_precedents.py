@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_the_page_shows_what_was_counted() -> None:
 
 
 def test_alarms_are_false_until_somebody_has_read_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"file": "a/x.py", "trains": True, "heard": [{"law": "COD501", "severity": "high"}, {"law": "COD103", "severity": "low"}]},
         {"file": "a/y.py", "trains": False, "heard": [{"law": "COD501", "severity": "high"}]},
         {"fault": ["third", "s", "f", "w"], "found": ["COD501"]},
