@@ -11,7 +11,7 @@ tianshou 2.0.1, d3rlpy 2.8.1 and cleanrl 0.4.8 (pip download --no-deps --no-bina
 
 A fault is found if one of the checks that `mutants.FAULTS` names for it (from the third set on: any check) names one of
 the lines where the fault may be reported, and does not say the same of the clean script. A false alarm is a finding of medium level or more
-on a clean script; findings of low level are counted apart.
+on a clean script; findings of low level are counted apart. A fault may be found by a note: of how many that is not so is `above_a_note`.
 """
 
 import json
@@ -64,13 +64,20 @@ def check_clean(script: str) -> Checked:
 
 def is_found(mutant: mutants.Mutant) -> bool:
     """Whether the fault is reported, on its line, by a check that is meant for it."""
+    return voice(mutant) is not None
+
+
+def voice(mutant: mutants.Mutant) -> Severity | None:
+    """How loud the fault is reported, on its line, by a check that is meant for it; None: not at all."""
     accepted = sets.checks_for(mutant)
     before = {(each.rule, place.text) for each in check_clean(mutant.script).findings for place in each.evidence}
-    return any(
-        each.rule in accepted and int(place.numbers["line"]) in mutant.lines and (each.rule, place.text) not in before
+    voices = [
+        each.severity
         for each in check(mutant.script, mutant.text).findings
         for place in each.evidence
-    )
+        if each.rule in accepted and int(place.numbers["line"]) in mutant.lines and (each.rule, place.text) not in before
+    ]
+    return max(voices, key=lambda severity: severity.rank, default=None)
 
 
 def alarms(findings: list[Finding]) -> list[Finding]:
@@ -82,11 +89,13 @@ def measure(styles: tuple[str, ...], kind: str, misses: bool, processes: int = 2
     """The rows of some styles: faults found, and alarms on their clean scripts."""
     planted = sets.faults_of(styles)
     with ProcessPoolExecutor(processes) as pool:
-        found = [mutant for mutant, right in zip(planted, pool.map(is_found, planted, chunksize=8), strict=True) if right]
+        voices = dict(zip(planted, pool.map(voice, planted, chunksize=8), strict=True))
+    found = [mutant for mutant in planted if voices[mutant] is not None]
+    above = sum(voices[mutant] is not Severity.LOW for mutant in found)
     by_style = {style: f"{sum(m.style == style for m in found)} of {sum(m.style == style for m in planted)}" for style in styles}
     yield {
         "what": f"{kind} styles: planted faults found on their line", "unit": "%", "better": "higher", "bar": 85, "stretch": 95,
-        "value": 100 * len(found) / len(planted), "found": len(found), "of": len(planted), "by_style": by_style,
+        "value": 100 * len(found) / len(planted), "found": len(found), "above_a_note": above, "of": len(planted), "by_style": by_style,
     }  # fmt: skip
     for mutant in planted if misses else ():
         if mutant not in found:
@@ -162,7 +171,16 @@ def measure_folder(name: str, folders: list[Path], misses: bool, processes: int,
 def record_look(why: str, row: dict[str, Any]) -> None:
     """Note a look at one half of a set: its number, why it was taken, and what it showed."""
     looks = json.loads(LOOKS.read_text()) if LOOKS.exists() else []
-    looks.append({"look": len(looks) + 1, "why": why, "found": row["found"], "of": row["of"], "by_style": row["by_style"]})
+    looks.append(
+        {
+            "look": len(looks) + 1,
+            "why": why,
+            "found": row["found"],
+            "above_a_note": row["above_a_note"],
+            "of": row["of"],
+            "by_style": row["by_style"],
+        }
+    )
     LOOKS.write_text(json.dumps(looks, indent=1) + "\n")
 
 
@@ -192,7 +210,8 @@ def main() -> None:
         others = measure_folder(name, [Path(folder) for folder in folders.split(",")], args.misses, args.processes, args.every)
         rows += [{**row, "command": f"{COMMAND} --folder {name}=DIR"} for row in others]
     for row in rows:
-        print(f"{row['what']}: {row['value']:.4g} {row['unit']} (bar {row['bar']}) {row.get('by_style', '')}")
+        more = " ".join(f"{name} {row[name]}" for name in ("above_a_note", "low", "by_style") if name in row)
+        print(f"{row['what']}: {row['value']:.4g} {row['unit']} (bar {row['bar']}) {more}")
     print(provenance.write("lint", rows, provenance.provenance(COMMAND), args.quick))
 
 

@@ -101,13 +101,6 @@ for step in range(10_000):
             2,
         ),
         (
-            paths.spare_environment,
-            "test_env = gym.make('CartPole-v1')\ndef test():\n    obs, _ = test_env.reset()\n    return test_env.step(0)\n",
-            "test_env.reset()\n    return test_env.step(0)",
-            "env.reset()\n    return env.step(0)",
-            3,
-        ),
-        (
             paths.one_seed_for_all,
             "def make(seed, rank):\n    env = gym.make('CartPole-v1')\n    env.seed(seed + rank)\n    return env\nenvs = [make(0, i) for i in range(4)]\n",
             "env.seed(seed + rank)",

@@ -9,6 +9,7 @@ from typing import Final
 from rlclinic.diagnosis.findings import DiagnosisPart, Evidence, Finding, Remedy, Severity
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.checks import Check
+from rlclinic.diagnosis.lint.code import precedents
 from rlclinic.diagnosis.lint.code.reading import sources
 from rlclinic.diagnosis.lint.code.reading.script import Script, Spot, position
 from rlclinic.diagnosis.lint.code.reading.sources import Source
@@ -194,10 +195,20 @@ def _is_waived(check: Check, script: Script, spot: Spot) -> bool:
     return False
 
 
+def laws_of(check: Check) -> tuple[str, ...]:
+    """A check's own function, and what the formulas add to it."""
+    return (check.id, *semantics.laws_of(check.id))
+
+
+def severity_of(check: Check, script: Script, spot: Spot) -> Severity:
+    """What a finding would weigh if its law had every precedent."""
+    # Tests train for a few steps on purpose, and plant faults to see them caught: what is said of them are notes.
+    return check.severity if spot.strength >= 0.5 and not _TESTS.search(script.source.name) else Severity.LOW
+
+
 def _finding(check: Check, script: Script, spot: Spot) -> Finding:
     line, column = position(spot.node)
-    # Tests train for a few steps on purpose, and plant faults to see them caught: what is said of them are notes.
-    severity = check.severity if spot.strength >= 0.5 and not _TESTS.search(script.source.name) else Severity.LOW
+    severity = min(severity_of(check, script, spot), precedents.ceiling(spot.law), key=lambda one: one.rank)
     place = script.source.place(line)
     evidence = Evidence(series=f"code:{place}", text=script.line(spot.node), numbers={"line": float(line), "column": float(column + 1)})
     return Finding(

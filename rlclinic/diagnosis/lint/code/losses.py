@@ -484,9 +484,9 @@ def target_carries_gradient(script: Script) -> Iterator[Spot]:
     for node, sides in compared(script):
         if any(isinstance(side, ast.Constant) for side in sides):
             continue  # (gradient.norm() - 1) ** 2 is a penalty: nothing is predicted
-        for side in sides:
-            if not is_bootstrapped(script, side):
-                continue
+        for side, other in zip(sides, reversed(sides), strict=True):
+            if not is_bootstrapped(script, side) or nets.gradient(script, other) is None:
+                continue  # the only side that has a gradient is the prediction
             asked = nets.gradient(script, side)
             if asked is None or (asked.args and _is_enumerated(script, asked.args[0])):
                 continue

@@ -368,22 +368,6 @@ def lightning_steps_by_itself(script: Script) -> Iterator[Spot]:
                 yield Spot(place, "training_step returns no loss: the trainer learns nothing from the batch", "return loss")
 
 
-def judged_under_another_name(script: Script) -> Iterator[Spot]:
-    """env = test_env = make(): one environment, under two names."""
-    for node in script.all(ast.Assign):
-        names = [words.own_name(target) for target in node.targets]
-        if isinstance(node.value, ast.Name | ast.Attribute):
-            names.append(words.own_name(node.value))
-        judged = [name for name in names if words.EVALUATION(name) and words.ENVIRONMENT(name)]
-        trained = [name for name in names if words.ENVIRONMENT(name) and not words.EVALUATION(name) and name]
-        if judged and trained and script.calls("step"):
-            yield Spot(
-                node,
-                f"`{judged[0]}` is `{trained[0]}` itself: an evaluation leaves the training's episode in the middle",
-                "an environment of its own",
-            )
-
-
 def overwritten_in_a_walk(script: Script) -> Iterator[Spot]:
     """for slow, fast in zip(…parameters()): slow = …: the loop's own name gets a new tensor, and no weight changes."""
     for loop in script.all(ast.For):
@@ -481,6 +465,5 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD506": (overwritten_in_a_walk,),
     "COD518": (one_row_for_all,),
     "COD508": (share_kept_by_nobody,),
-    "COD704": (judged_under_another_name,),
 }
 """What is added to which check."""

@@ -269,41 +269,6 @@ def _marks_full(script: Script, holder: ast.AST) -> list[ast.AST]:
 # ── environments ──
 
 
-def spare_environment(script: Script) -> Iterator[Spot]:
-    """An environment for tests is made, and the tests step the one for training."""
-    for node in script.all(ast.Assign):
-        for name in [one for target in node.targets for one in _targets(target)]:
-            last = name.rpartition(".")[2]
-            if not (words.ENVIRONMENT(last) and words.EVALUATION(last)):
-                continue
-            loads = [
-                each
-                for each in script.all(ast.Name, ast.Attribute)
-                if (each.id if isinstance(each, ast.Name) else each.attr) == last and isinstance(each.ctx, ast.Load)
-            ]
-            idle = all(_is_trifle(script, each) for each in loads)
-            tests = [function for function in script.functions if words.EVALUATION(function.name)]
-            stepped = [
-                call
-                for function in tests
-                for call in script.calls("step", "reset", within=function)
-                if words.ENVIRONMENT(script.owner(call).rpartition(".")[2])
-            ]
-            if idle and stepped:
-                for where in (*stepped[:3], node):
-                    yield Spot(
-                        where,
-                        f"`{last}` is made and never stepped: tests step the environment that training is in the middle of",
-                        f"{last}.step(action)",
-                    )
-
-
-def _is_trifle(script: Script, node: ast.AST) -> bool:
-    """test_env.seed(0), test_env.close(), test_env.observation_space"""
-    parent = script.parents.get(node)
-    return isinstance(parent, ast.Attribute) and parent.attr in ("seed", "close", "observation_space", "action_space", "spec", "unwrapped")
-
-
 def one_seed_for_all(script: Script) -> Iterator[Spot]:
     """env.seed(seed) in a maker that is told which of several environments it makes."""
     for function in script.functions:
@@ -841,7 +806,7 @@ MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
     "COD555": (advantages_alone,),
     "COD513": (chance_below_nothing,),
     "COD535": (ring_never_closes,),
-    "COD704": (spare_environment, judged_on_a_worker),
+    "COD704": (judged_on_a_worker,),
     "COD806": (one_seed_for_all,),
     "COD903": (same_start_in_training,),
 }

@@ -104,6 +104,11 @@ def _is_masked(script: Script, node: ast.AST, product: ast.AST) -> bool:
     if any(_is_complement(factor) for factor in factors(product)):
         return True
     outer = set(script.ancestors(node))
+    scope = script.scope(node)
+    guards = [each for each in scope.body if isinstance(each, ast.If)] if isinstance(scope, ast.FunctionDef) else []
+    left = [each for each in guards if isinstance(each.body[-1], ast.Return) and position(each) < position(node)]
+    if any(words.mentions(each.test, words.MASK) or " is None" in ast.unparse(each.test) for each in left):
+        return True  # if done: return reward
     chosen = [each for part in parts for each in script.ancestors(part) if isinstance(each, ast.If | ast.IfExp) and each not in outer]
     if any(words.mentions(each.test, words.MASK) for each in chosen):
         return True  # asked where the episode goes on: tail = 0 if terminated else value(obs)
@@ -259,7 +264,8 @@ def trace_not_cut(script: Script) -> Iterator[Spot]:
             masked = any(isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not | ast.Invert) for each in held) or any(
                 isinstance(each, ast.BinOp) and isinstance(each.op, ast.Sub) and script.constant(each.left) == 1 for each in held
             )
-            cut = masked or words.mentions(term, words.MASK) or _begins_with_each_episode(script, node, name)
+            chosen = any(isinstance(outer, ast.If) and words.mentions(outer.test, words.MASK) for outer in script.ancestors(node))
+            cut = masked or chosen or words.mentions(term, words.MASK) or _begins_with_each_episode(script, node, name)
             # One factor more than gamma, lambda and the trace is a mask under a name of its own.
             if recursion and not cut and len(held) <= 3 and _ends_are_known(script, node):
                 yield Spot(
@@ -275,6 +281,8 @@ def _ends_are_known(script: Script, node: ast.AST) -> bool:
 def _begins_with_each_episode(script: Script, node: ast.AST, name: str) -> bool:
     """Whether a loop over the steps of one episode adds to the trace, and the loop around it sets it anew before each episode."""
     inner, *outer = script.loops(node)
+    if outer and _ends_with_each_episode(script, outer[0], inner):
+        return True
     if not outer or not (script.calls("step", within=inner) or (isinstance(inner, ast.While) and words.mentions(inner.test, words.MASK))):
         return False
     return any(
@@ -284,6 +292,19 @@ def _begins_with_each_episode(script: Script, node: ast.AST, name: str) -> bool:
         for whole in statement.targets
         for target in (whole.elts if isinstance(whole, ast.Tuple | ast.List) else [whole])
     )
+
+
+def _ends_with_each_episode(script: Script, outer: ast.AST, inner: ast.AST) -> bool:
+    """Whether what was collected before a loop is left at an end: steps of an environment in a loop with `if done: break`."""
+    for loop in [*script.inside(outer, ast.For), *script.inside(outer, ast.While)]:
+        if loop is inner or position(loop) > position(inner) or not any(call.args for call in script.calls("step", within=loop)):
+            continue
+        if any(
+            words.mentions(branch.test, words.END) and any(isinstance(each, ast.Break) for each in branch.body)
+            for branch in script.inside(loop, ast.If)
+        ):
+            return True
+    return False
 
 
 @check("COD504", Severity.HIGH, ["williams1992reinforce", "tambon2023rlmutation"])

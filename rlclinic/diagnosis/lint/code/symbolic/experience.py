@@ -9,7 +9,7 @@ from typing import Final
 from rlclinic.diagnosis.lint.code.reading import words
 from rlclinic.diagnosis.lint.code.reading.script import Script, Spot
 from rlclinic.diagnosis.lint.code.symbolic import formulas, sizes
-from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Items, Record, Symbol, Table, Value
+from rlclinic.diagnosis.lint.code.symbolic.execution import Event, Execution, Items, Record, Symbol, Table, Value
 from rlclinic.diagnosis.lint.code.symbolic.formulas import called, execution, flag, terms
 
 _CHANCES: Final = frozenset({"random", "rand", "uniform", "random_sample"})
@@ -913,14 +913,23 @@ def knows_no_ends(script: Script) -> bool:
     ids = [each.args[0].data for each in made if each.data == "make" and each.args and isinstance(each.args[0], Symbol)]
     if not ids or not all(isinstance(each, str) and each.startswith(ENDLESS) for each in ids):
         return False
-    flags = [
-        value
-        for names, _ in run.unpacked
-        for _, value in names
-        if isinstance(value, Symbol) and value.op == "stepped" and value.data == (2, 5)
-    ]
-    named = {name for names, _ in run.unpacked for name, value in names if any(value is each for each in flags)}
+    named = _names_of_ends(run)
     return not any(isinstance(each.ctx, ast.Load) and each.id in named for each in script.all(ast.Name))
+
+
+def throws_ends_away(script: Script) -> bool:
+    """Whether ends are left out by name, `obs, reward, _, truncated, _ = env.step(action)`, where there are none."""
+    return knows_no_ends(script) and _names_of_ends(execution(script)) <= {"_"}
+
+
+def _names_of_ends(run: Execution) -> set[str]:
+    """What real ends are called where a step is taken apart."""
+    return {
+        name
+        for names, _ in run.unpacked
+        for name, value in names
+        if isinstance(value, Symbol) and value.op == "stepped" and value.data == (2, 5)
+    }
 
 
 def end_is_overlooked(script: Script) -> Iterator[Spot]:

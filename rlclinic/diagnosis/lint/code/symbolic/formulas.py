@@ -270,7 +270,7 @@ def _flag(value: Value, depth: int) -> Flag | None:
         return agreed or (known[0] if known and len(known) < len(given) and value.op in ("And", "Or") else None)
     if value.op in ("Add", "Sub", "Mult", "Div", "USub", "UAdd", "Compare", "phi") or called(value) in _ARITHMETIC:
         switched = _switched(value, depth)
-        is_paid = switched is not None and not 0 < switched.low + switched.high <= 1  # -10 at an end is a reward, and no flag
+        is_paid = switched is not None and not 0 < switched.low + switched.high <= 2  # -10 at an end is a reward, and no flag
         if switched is not None and switched.ends and (switched.low == 0) != (switched.high == 0) and not is_paid:
             return Flag(1 if switched.low == 0 else -1, switched.ends)
         if value.op != "phi":

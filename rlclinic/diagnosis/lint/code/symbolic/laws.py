@@ -853,7 +853,11 @@ def sum_not_discounted(script: Script) -> Iterator[Spot]:
     for each in recursions(script):
         left = [term for term in formulas.terms(each.sum) if any(formulas.carried(one) is not None for one in term.factors)]
         discounted = any(formulas.is_scalar(one) and formulas.flag(one) is None for term in left for one in term.factors)
-        if each.kept > 1 - _EPS and not discounted and (named or _is_discounted_otherwise(script, each)):
+        squared = any(
+            called(part) in sizes.SQUARES or (part.op == "Pow" and formulas.number(part.args[1]) == 2)
+            for part in formulas.parts(each.sum, into_networks=False, into_arrays=False)
+        )
+        if each.kept > 1 - _EPS and not discounted and not squared and (named or _is_discounted_otherwise(script, each)):
             yield _spot(each.sum.node, "what follows is summed without a discount, though there is one", "gamma * running")
 
 

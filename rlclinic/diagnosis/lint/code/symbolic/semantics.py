@@ -2030,7 +2030,7 @@ def cleared(id: str, script: Script) -> set[int]:
     if id == "COD101":
         return set(range(1, len(script.lines) + 1)) if any(True for _ in truncation_in_mask(script)) else set()
     if id == "COD501":
-        return set(range(1, len(script.lines) + 1)) if experience.knows_no_ends(script) else set()
+        return set(range(1, len(script.lines) + 1)) if experience.throws_ends_away(script) else set()
     if id == "COD502":
         return {
             line
