@@ -68,16 +68,21 @@ def _time(part: RankPart, env: VecEnv, first_env: int, step: UpdateStep, meet: C
     short = replace(plan, config=plan.config.model_copy(update={"n_steps": STEPS}))
     learner = assembly.fresh_learner(plan, part.seeds, config.env.n_envs, device)
     assert isinstance(learner, Learner)
-    learner = part.take_optimizer(learner) if step == part.update_step else learner
+    shares = step == part.update_step
+    learner = part.share_out(learner) if shares else learner
     hp = _numbers(part)
     position = Position(env.reset(), env.action_mask)
-    played, learned, batch = [], [], None
+    joined, played, learned, batch = [], [], [], None
     for _ in range(REPEATS):
         meet()
         started = perf_counter()
-        rollout = on_policy.collect(short, learner, env, position, part.seed, 0, {"env": 0.0}, first_env=first_env)
-        own, _ = on_policy.assess(short, learner, rollout, hp)
+        playing = part.join_to_play(learner) if shares else learner
+        joined.append(perf_counter() - started)
+        started = perf_counter()
+        rollout = on_policy.collect(short, playing, env, position, part.seed, 0, {"env": 0.0}, first_env=first_env)
+        own, _ = on_policy.assess(short, playing, rollout, hp)
         played.append(perf_counter() - started)
+        del playing
         batch = _fill(own, plan.batch_rows) if batch is None else batch
         meet()
         started = perf_counter()
@@ -86,7 +91,7 @@ def _time(part: RankPart, env: VecEnv, first_env: int, step: UpdateStep, meet: C
         learned.append(perf_counter() - started)
     steps = plan.config.n_steps / STEPS
     updates = plan.n_epochs * plan.rollout_size / plan.batch_rows
-    return steps * min(played) + updates * min(learned)
+    return min(joined) + steps * min(played) + updates * min(learned)
 
 
 def _fill(batch: Batch, rows: int) -> Batch:

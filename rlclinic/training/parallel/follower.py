@@ -55,7 +55,7 @@ def serve(here: Ranks) -> None:
             continue
         assert part is not None
         if kind == "learner":
-            learner = part.take_weights(part.take_optimizer(read_learner(tensors)))
+            learner = part.take_optimizer(read_learner(tensors | part.scatter(None, order["large"])))
         elif kind == "iterate":
             assert learner is not None
             learner = _iterate(part, learner, order, clock)

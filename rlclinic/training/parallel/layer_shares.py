@@ -58,10 +58,35 @@ class LayerShares:
             [_spread(flat[:, one.start : one.start + one.width], one, self.ranks.world)[self.ranks.rank] for one in self.layers], 1
         )
 
+    def scatter(self, name: str, whole: Tensor | None, members: int) -> Tensor:
+        """Every rank's share [M, S] of what rank 0 has all of: no other one ever has more than a layer of it."""
+        own = []
+        for one in self.layers:
+            buffer = torch.empty(members, one.width, device=self.ranks.device)
+            if whole is not None:
+                buffer.copy_(whole[:, one.start : one.start + one.width])
+            own.append(_spread(self.ranks.broadcast(name, buffer), one, self.ranks.world)[self.ranks.rank])
+        return torch.cat(own, 1)
+
+    def gather(self, name: str, own: Tensor) -> Iterator[tuple[Layer, Tensor]]:
+        """The inverse: one layer [M, width] after the other, on every rank."""
+        for one in self.layers:
+            yield one, _gather(own[:, one.first : one.first + one.size], self.ranks, one, name)
+
     def join(self, name: str, own: Tensor) -> Tensor:
-        """The inverse, on every rank: [M, P]."""
-        every = self.ranks.gather(name, own)
-        return torch.cat([_merge(every[:, :, one.first : one.first + one.size], one) for one in self.layers], 1)
+        """All layers, on every rank: [M, P]."""
+        whole = own.new_empty(len(own), self.layout.width)
+        for one, layer in self.gather(name, own):
+            whole[:, one.start : one.start + one.width] = layer
+        return whole
+
+    def join_at_first(self, name: str, own: Tensor) -> Tensor | None:
+        """The same on rank 0 alone."""
+        if self.ranks.rank == 0:
+            return self.join(name, own)
+        for _ in self.gather(name, own):
+            pass
+        return None
 
     def squares(self, own: Tensor, parts: list[int]) -> Tensor:
         """The sum of squares of this rank's share, by part of the network: actor, critic, trunk, [M, K]."""
@@ -83,6 +108,7 @@ class LayerShares:
             params: Any = GatheredParams(self, leaf)  # whatever a network asks of Params, but for the flat buffer
             with torch.autograd.graph.saved_tensors_hooks(params.pack, params.unpack):
                 loss, readings = plan.algo.loss(plan.config, plan.policy, params, batch, hp)
+            params.forget()
             (grad,) = torch.autograd.grad((loss * share).sum(), leaf)
         return grad, {name: reading.detach() for name, reading in readings.items()}
 
@@ -95,16 +121,24 @@ class GatheredParams(Mapping[str, Tensor]):
         # One split: its backward is one concatenation.
         self._own = dict(zip((one.name for one in shares.layers), leaf.split([one.size for one in shares.layers], 1), strict=True))
         self._latest: tuple[Layer, Tensor] | None = None
+        self._parts: dict[str, Tensor] = {}
         self._again: tuple[Layer, Tensor] | None = None
 
     def __getitem__(self, name: str) -> Tensor:
         layer = self._shares.of[name]
         if self._latest is None or self._latest[0] != layer:
-            self._latest = None  # before the next one comes
+            self.forget()  # before the next one comes
             whole: Tensor = _Gather.apply(self._own[layer.name], self._shares.ranks, layer)  # type: ignore[no-untyped-call]
             self._latest = layer, whole
-        start, end = self._layout.span(name)
-        return self._latest[1][:, start - layer.start : end - layer.start].reshape(-1, *self._layout.shapes[name])
+            # One split again: a slice for each tensor would have a gradient of the whole layer for each.
+            spans = {other: self._layout.span(other) for other, its in self._shares.of.items() if its == layer}
+            parts = whole.split([end - start for start, end in spans.values()], 1)
+            self._parts = {other: part.view(-1, *self._layout.shapes[other]) for other, part in zip(spans, parts, strict=True)}
+        return self._parts[name]
+
+    def forget(self) -> None:
+        """Keep no layer any more."""
+        self._latest, self._parts = None, {}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._layout.shapes)
@@ -144,14 +178,15 @@ class _Gather(torch.autograd.Function):
         return ctx.ranks.scatter_sum(f"gradient of {ctx.layer.name}", spread.contiguous()), None, None
 
 
-def _gather(own: Tensor, ranks: Ranks, layer: Layer) -> Tensor:
-    return _merge(ranks.gather(f"weights of {layer.name}", own), layer).contiguous()
+def _gather(own: Tensor, ranks: Ranks, layer: Layer, name: str = "weights") -> Tensor:
+    return _merge(ranks.gather(f"{name} of {layer.name}", own), layer).contiguous()
 
 
 def _spread(whole: Tensor, layer: Layer, world: int) -> Tensor:
     """[M, width] as everybody's shares, [world, M, size]."""
-    padded = torch.nn.functional.pad(whole, (0, layer.size * world - layer.width))
-    return padded.view(len(whole), world, layer.size).transpose(0, 1)
+    more = layer.size * world - layer.width
+    padded = torch.nn.functional.pad(whole, (0, more)) if more else whole
+    return padded.reshape(len(whole), world, layer.size).transpose(0, 1)
 
 
 def _merge(every: Tensor, layer: Layer) -> Tensor:

@@ -107,9 +107,8 @@ class RankPart:
         """One iteration of every member: play, put rollouts together, learn. What comes out is of all envs, and the same on all ranks."""
         ranks, plan = self.ranks, self.plan
         started, waited, env_before = perf_counter(), ranks.waited, clock["env"]
-        mine = None if self.layers is None else self._own_weights(learner.flat)
-        # To play, all of them are needed at every step: for that long, and while nothing is differentiated.
-        playing = learner if mine is None else replace(learner, flat=self._join_weights("weights", mine, plan.policy.layout.width))
+        begins = learner if self.layers is None else replace(learner, flat=self._own_weights(learner.flat))
+        playing = self.join_to_play(begins)
         ranks.pulse.does("playing")
         own = on_policy.collect(plan, playing, self.env, self.position, self.seed, iteration, clock, first_env=self.share.start)
         clock["act"] += perf_counter() - started - (clock["env"] - env_before)
@@ -119,12 +118,12 @@ class RankPart:
         del playing
         whole = on_policy.scale(plan, whole)
         ranks.pulse.does("learning")
-        begins = learner if mine is None else replace(learner, flat=mine)
         after, readings, last = on_policy.learn(plan, begins, whole, hp, active, self.seed, iteration, rollout, self.update_step)
-        if mine is not None:
-            joined = replace(after, flat=self._join_weights("weights", after.flat, plan.policy.layout.width))
-            self._good = on_policy.find_finite(joined, readings)
-            after = after if ranks.rank else joined  # rank 0 evaluates, and writes checkpoints
+        if self.layers is not None:
+            broken = ~on_policy.find_finite(after, readings)
+            self._good = ranks.sum("whether all is finite", broken.float()) == 0
+            joined = self.layers.join_at_first("weights", after.flat)
+            after = after if joined is None else replace(after, flat=joined)  # rank 0 evaluates, and writes checkpoints
         ended, exchanged = perf_counter(), ranks.waited - waited
         clock["learn"] += ended - collected - exchanged
         clock["exchange"] = clock.get("exchange", 0.0) + exchanged
@@ -292,16 +291,31 @@ class RankPart:
         state = learner.optimizer
         return replace(learner, optimizer=OptimizerState(self._own_weights(state.mean), self._own_weights(state.square), state.steps))
 
-    def take_weights(self, learner: Learner) -> Learner:
-        """The learner of a rank that has its share of the weights alone, where they are shared out."""
+    def share_out(self, learner: Learner) -> Learner:
+        """The learner with this rank's shares alone of whatever is shared out."""
+        learner = self.take_optimizer(learner)
         return learner if self.layers is None else replace(learner, flat=self._own_weights(learner.flat))
 
+    def join_to_play(self, learner: Learner) -> Learner:
+        """The learner with all weights, which every env step needs: for that long, and while nothing is differentiated."""
+        return learner if self.layers is None else replace(learner, flat=self.layers.join("weights", learner.flat))
+
+    def scatter(self, found: Tensors | None, names: list[str]) -> Tensors:
+        """This rank's share of what rank 0 (found) has of these names, where weights are shared out."""
+        if self.layers is None:
+            return {}
+        return {name: self.layers.scatter(name, None if found is None else found[name], len(self.seeds)) for name in names}
+
     def join_optimizer(self, learner: Learner) -> Learner:
-        """The inverse: all of it on every rank, as a checkpoint has it."""
+        """The inverse: all of it, as a checkpoint has it; where weights are shared out on rank 0 alone, which writes it."""
         state, width = learner.optimizer, self.plan.policy.layout.width
         if state.mean.shape[1] == width:
             return learner
-        mean, square = (self._join_weights("optimizer", each, width) for each in (state.mean, state.square))
+        if self.layers is not None:
+            joined = [self.layers.join_at_first("optimizer", each) for each in (state.mean, state.square)]
+            mean, square = (own if whole is None else whole for own, whole in zip(state, joined, strict=False))
+        else:
+            mean, square = (self._join_weights("optimizer", each, width) for each in (state.mean, state.square))
         return replace(learner, optimizer=OptimizerState(mean, square, state.steps))
 
     # ── testimony ──
@@ -314,11 +328,13 @@ class RankPart:
         self.busy, self.waited, self._rows = 0.0, 0.0, []
         if costly:
             normalizers = fingerprints.of_normalizers(learner)
-            flat = learner.flat
-            if self.layers is not None:
-                joined = self._join_weights("weights", self._own_weights(flat), self.plan.policy.layout.width)
-                flat = joined if self.ranks.rank else flat  # what rank 0 has is beside what the others have of it
-            own["weights"] = fingerprints.of(flat)
+            if self.layers is None:
+                own["weights"] = fingerprints.of(learner.flat)
+            else:
+                layers = ((one.start, layer) for one, layer in self.layers.gather("weights", self._own_weights(learner.flat)))
+                gathered = fingerprints.of_pieces(members, layers, learner.flat.device)
+                # What rank 0 has is beside what the others have of it.
+                own["weights"] = gathered if self.ranks.rank else fingerprints.of(learner.flat)
             own["normalizers"] = torch.zeros(members, dtype=torch.float64) if normalizers is None else normalizers
             own["gradient_error"] = self._check_gradient().double()
         return [{name: each.cpu() for name, each in one.items()} for one in self.ranks.gather_tensors("testimony", own)]
@@ -339,12 +355,15 @@ class RankPart:
         with self._in_float32():
             if self._shares_optimizer:
                 own, _ = self._scatter_gradient(found.before.flat, batch, hp)
-                together = self._join_weights("gradient", own, self.plan.policy.layout.width)
+                if self.layers is None:
+                    together: Tensor | None = self._join_weights("gradient", own, self.plan.policy.layout.width)
+                else:
+                    together = self.layers.join_at_first("gradient", own)
             else:
                 together, _ = self.average_gradient(found.before.flat, batch, hp)
             self._rows.pop()
-            if self.ranks.rank:
-                return together.new_zeros(len(together))
+            if self.ranks.rank or together is None:
+                return found.before.flat.new_zeros(len(found.before.flat))
             alone, _ = gradients.gradient(self.plan, found.before.flat, batch, hp)
         return (together - alone).norm(dim=1) / alone.norm(dim=1).clamp(min=1e-12)
 

@@ -48,6 +48,8 @@ GET_ADDRESS: Final = 0x8915
 MISUNDERSTOOD_SECONDS: Final = 30.0
 """How long ranks that mean different messages wait for the watch to say so."""
 ALIGNED: Final = 8
+PIECE_BYTES: Final = 4 << 20
+"""Of a message, what lies in the memory that ranks share at a time: it has two slots for each, however large networks are."""
 Tensors = dict[str, Tensor]
 Shapes = list[tuple[str, list[int], str]]
 
@@ -146,8 +148,10 @@ class Ranks:
         with self._collective(name):
             if not self._orders:
                 dist.all_reduce(buffer)
-            elif (every := self._show(name, buffer)) is not None:
-                _add(every, buffer)
+            elif self._have_room(name, buffer):
+                flat = buffer.view(1, buffer.numel())
+                for piece, every in self._show(name, flat):
+                    _add(every, flat[:, piece])
             else:
                 size = -(-buffer.numel() // self.world)
                 shares = torch.nn.functional.pad(buffer.view(-1), (0, size * self.world - buffer.numel())).view(self.world, size)
@@ -166,19 +170,23 @@ class Ranks:
         with self._collective(name):
             if not self._orders:
                 _scatter(own.view(-1), buffer.view(-1))
-            elif (every := self._show(name, buffer)) is not None:
-                _add(every[:, self.rank], own)
+            elif self._have_room(name, buffer):
+                for piece, every in self._show(name, buffer.view(self.world, own.numel())):
+                    _add(every[:, self.rank], own.view(-1)[piece])
             else:
                 self._scatter_sum(buffer, own)
         return own
 
     def gather(self, name: str, own: Tensor) -> Tensor:
         """A tensor of every rank, [world, ...]."""
+        every = own.new_empty((self.world, *own.shape))
         with self._collective(name):
-            if (shown := self._show(name, own)) is not None:
-                return shown.clone()
-            every = own.new_empty((self.world, *own.shape))
-            _gather(every.view(-1), own.contiguous().view(-1))
+            if self._have_room(name, own):
+                flat = every.view(self.world, 1, own.numel())
+                for piece, shown in self._show(name, own.contiguous().view(1, own.numel())):
+                    flat[:, :, piece] = shown
+            else:
+                _gather(every.view(-1), own.contiguous().view(-1))
         return every
 
     @property
@@ -191,17 +199,23 @@ class Ranks:
         _torch.all_to_all_single(every.view(-1), buffer.contiguous().view(-1))
         return _add(every, own)
 
-    def _show(self, name: str, own: Tensor) -> Tensor | None:
-        """A tensor of every rank, [world, ...], in the memory that they share, until the next message; None where they share none."""
-        memory = self.memory
-        if memory is not None and own.nbytes > memory.slot_bytes:
+    def _have_room(self, name: str, own: Tensor) -> bool:
+        """Whether ranks share memory, and now with room for a piece of this message."""
+        wanted = min(own.nbytes, PIECE_BYTES)
+        if self.memory is not None and wanted > self.memory.slot_bytes:
             self._agree(name, own.nbytes)
-            memory = self._share(max(own.nbytes, 2 * memory.slot_bytes))
-        if memory is None:
-            return None
-        memory.write(self.rank, own)
-        self._agree(name, own.nbytes)
-        return memory.read(own)
+            self._share(min(max(wanted, 2 * self.memory.slot_bytes), PIECE_BYTES))
+        return self.memory is not None
+
+    def _show(self, name: str, own: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """A tensor [K, n] of every rank, some columns of it after the others: [world, K, columns], each until the next one."""
+        assert self.memory is not None
+        room = self.memory.slot_bytes // (len(own) * own.element_size())
+        for first in range(0, own.shape[1], room):
+            piece = own[:, first : first + room]
+            self.memory.write(self.rank, piece)
+            self._agree(name, own.nbytes)
+            yield slice(first, first + piece.shape[1]), self.memory.read(piece)
 
     def _agree(self, name: str, size: int) -> None:
         """Wait for all ranks; if they mean different messages, until the watch names them, as with any collective that hangs."""
@@ -235,27 +249,28 @@ class Ranks:
         text = json.dumps({"kind": kind, "tensors": shapes, **content}).encode()
         body = len(text).to_bytes(8, "little") + text
         first, rest = body[:ANNOUNCED].ljust(ANNOUNCED, b"\0"), body[ANNOUNCED:]
-        self._broadcast("announcement", _as_tensor(first, self.device))
+        self.broadcast("announcement", _as_tensor(first, self.device))
         if rest:
-            self._broadcast("announcement", _as_tensor(rest, self.device))
+            self.broadcast("announcement", _as_tensor(rest, self.device))
         if tensors is not None:
-            self._broadcast(kind, pack(tensors, self.device))
+            self.broadcast(kind, pack(tensors, self.device))
 
     def listen(self) -> tuple[dict[str, Any], Tensors]:
         """What rank 0 announces."""
-        first = self._broadcast("announcement", torch.zeros(ANNOUNCED, dtype=torch.uint8, device=self.device))
+        first = self.broadcast("announcement", torch.zeros(ANNOUNCED, dtype=torch.uint8, device=self.device))
         size = int.from_bytes(bytes(first[:8].tolist()), "little")
         body = bytes(first.tolist())[8:]
         if size > len(body):
-            body += bytes(self._broadcast("announcement", torch.zeros(size - len(body), dtype=torch.uint8, device=self.device)).tolist())
+            body += bytes(self.broadcast("announcement", torch.zeros(size - len(body), dtype=torch.uint8, device=self.device)).tolist())
         content: dict[str, Any] = json.loads(body[:size])
         shapes = content.pop("tensors")
         if shapes is None:
             return content, {}
         buffer = torch.zeros(sum(_padded(shape, dtype) for _, shape, dtype in shapes), dtype=torch.uint8, device=self.device)
-        return content, unpack(shapes, self._broadcast(content["kind"], buffer))
+        return content, unpack(shapes, self.broadcast(content["kind"], buffer))
 
-    def _broadcast(self, name: str, buffer: Tensor) -> Tensor:
+    def broadcast(self, name: str, buffer: Tensor) -> Tensor:
+        """Rank 0's buffer on every rank, in place."""
         with self._collective(name):
             dist.broadcast(buffer, 0)
         return buffer

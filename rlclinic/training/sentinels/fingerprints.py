@@ -4,6 +4,7 @@ They are functions of the bits, not of the values: equal fingerprints mean equal
 device, in every cohort and after every resume. 48 bits are what a column of doubles keeps exactly.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -26,13 +27,29 @@ def of(*tensors: Tensor) -> Tensor:
     """One number per member [M], float64, of the bits of tensors [M, ...] in this order."""
     total = torch.zeros(tensors[0].shape[0], dtype=torch.int64, device=tensors[0].device)
     for tensor in tensors:
-        rows = tensor.reshape(tensor.shape[0], -1)
-        total = rng.mix(total + 1)
-        # Integer sums wrap, so they are the same in every order of adding, unlike sums of floats. In blocks: of a large network each number
-        # of 64 bits for every weight would take more memory than training it.
-        for first in range(0, rows.shape[1], BLOCK):
-            content = _bits(rows[:, first : first + BLOCK])
-            total = total + (content * _weights(first, content.shape[1], content.device)).sum(1)
+        total = _add(rng.mix(total + 1), 0, tensor.reshape(tensor.shape[0], -1))
+    return _shorten(total)
+
+
+@torch.no_grad()
+def of_pieces(members: int, pieces: Iterable[tuple[int, Tensor]], device: torch.device) -> Tensor:
+    """The same of one tensor [M, P], of which some columns are there at a time: the first one's place, and [M, K]."""
+    total = rng.mix(torch.ones(members, dtype=torch.int64, device=device))
+    for first, rows in pieces:
+        total = _add(total, first, rows)
+    return _shorten(total)
+
+
+def _add(total: Tensor, start: int, rows: Tensor) -> Tensor:
+    # Integer sums wrap, so they are the same in every order of adding, unlike sums of floats. In blocks: of a large network each number
+    # of 64 bits for every weight would take more memory than training it.
+    for first in range(0, rows.shape[1], BLOCK):
+        content = _bits(rows[:, first : first + BLOCK])
+        total = total + (content * _weights(start + first, content.shape[1], content.device)).sum(1)
+    return total
+
+
+def _shorten(total: Tensor) -> Tensor:
     return ((rng.mix(total) >> (64 - WIDTH)) & ((1 << WIDTH) - 1)).double()
 
 
