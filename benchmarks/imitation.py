@@ -1,6 +1,7 @@
 """Imitation on Pendulum: DAgger beside cloning, rules that ask less, and whether planted faults are named.
 
-python -m benchmarks.imitation [--only dagger safe_dagger ensemble_dagger]
+python -m benchmarks.imitation [--only dagger safe_dagger ensemble_dagger] [--seed 8]
+python -m benchmarks.imitation --faults
 
 The expert is a rule that pumps energy and then balances (-125 on the evaluation's 20 starts). Every arm has 1,600 steps (8 episodes) in
 16 rounds of 100, and 8 seeds as one cohort; a policy's score is the mean of 20 episodes of its own after the last round. Cloning is the
@@ -86,19 +87,20 @@ def own_actions_stored() -> Iterator[None]:
         yield
 
 
-def train(folder: Path, variant: str, who: str, settings: list[str], seeds: int, rounds: int) -> Group:
+def train(folder: Path, variant: str, who: str, settings: list[str], seeds: int, rounds: int, first: int = 0) -> Group:
     """One arm as one cohort."""
     total = rounds * STEPS
     usual = [f"algo.train_freq={STEPS}", f"run.max_env_steps={total}", f"run.eval_every_env_steps={2 * STEPS}", "run.eval_episodes=20"]
     config = load(f"{ENV}:{variant}", [*usual, f"algo.expert={Path(__file__)}:{who}", *settings]).config
-    group = Store(folder).create_group([config.model_copy(update={"seed": seed}) for seed in range(seeds)])
+    group = Store(folder).create_group([config.model_copy(update={"seed": seed}) for seed in range(first, first + seeds)])
     train_runs(group.runs)
     return group
 
 
-def place_of(name: str, seeds: int, rounds: int) -> Path:
+def place_of(name: str, seeds: int, rounds: int, first: int = 0) -> Path:
     """Where an arm's runs lie."""
-    return provenance.SCRATCH / "imitation" / f"{name.replace(' ', '-').replace(',', '')}-{seeds}-{rounds}"
+    fresh = f"-from-{first}" if first else ""
+    return provenance.SCRATCH / "imitation" / f"{name.replace(' ', '-').replace(',', '')}-{seeds}-{rounds}{fresh}"
 
 
 def name_cause(group: Group) -> str:
@@ -107,13 +109,13 @@ def name_cause(group: Group) -> str:
     return "nothing" if examined is None else examined.diagnosis.causes[0].id
 
 
-def measure(name: str, arm: dict[str, Any], seeds: int, rounds: int) -> dict[str, Any]:
+def measure(name: str, arm: dict[str, Any], seeds: int, rounds: int, first: int = 0) -> dict[str, Any]:
     """The last evaluation and the number of questions of every seed; kept for the next time."""
-    place = place_of(name, seeds, rounds)
+    place = place_of(name, seeds, rounds, first)
     record = place / "measured.json"
     if not record.exists():
         shutil.rmtree(place, ignore_errors=True)
-        group = train(place / "runs", arm["variant"], "expert", arm["settings"], seeds, rounds)
+        group = train(place / "runs", arm["variant"], "expert", arm["settings"], seeds, rounds, first)
         returns = [float(run.evaluations[1][-1]) for run in group.runs]
         asked = [sum(int(data.beside["queries"].sum()) for data in labels.read(run.path)) for run in group.runs]
         record.write_text(json.dumps({"returns": returns, "queries": asked, "unsafe": [share_unsafe(run) for run in group.runs]}))
@@ -133,24 +135,28 @@ def share_unsafe(run: Run) -> float:
     return float(np.concatenate(off).mean())
 
 
-def name_fault(fault: str, seeds: int, rounds: int) -> str:
-    """The first cause that a diagnosis of a group with the fault names."""
+def name_fault(fault: str, seeds: int, rounds: int) -> dict[str, Any]:
+    """The first cause that a diagnosis of a group with the fault names, and what its seeds return in the end."""
     place = provenance.SCRATCH / "imitation" / f"fault-{fault}-{seeds}-{rounds}"
-    record = place / "named.txt"
+    record = place / "named.json"
     if not record.exists():
         shutil.rmtree(place, ignore_errors=True)
         who, settings = FAULTS[fault]
         with own_actions_stored() if fault == "labels-are-own-actions" else nullcontext():
             group = train(place / "runs", "dagger", who, settings, seeds, rounds)
-        record.write_text(name_cause(group))
-    print(f"planted {fault}: named {record.read_text()}")
-    return record.read_text()
+        ends = [float(run.evaluations[1][-1]) for run in group.runs if len(run.evaluations[1])]
+        record.write_text(json.dumps({"cause": name_cause(group), "ends": ends}))
+    named: dict[str, Any] = json.loads(record.read_text())
+    print(f"planted {fault}: named {named['cause']}, returns {[round(each) for each in named['ends']]}", flush=True)
+    return named
 
 
 def main() -> None:
     """Measure all arms, then all faults; or some arms, of which `dagger` is always one."""
     parser = provenance.parser(__doc__)
     parser.add_argument("--only", nargs="*", choices=list(ARMS), help="these arms beside dagger, and no faults")
+    parser.add_argument("--faults", action="store_true", help="the planted faults, and of the arms dagger alone")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed of the arms: a fresh one where a rule was changed since")
     args = parser.parse_args()
     quick = args.quick
     seeds, rounds = (2, 2) if quick else (8, ROUNDS)
@@ -158,9 +164,14 @@ def main() -> None:
 
     def add(what: str, unit: str, value: float, better: str, bar: float | None = None, stretch: float | None = None, **more: Any) -> None:
         limits = {"better": better, "bar": bar, "stretch": stretch}
-        rows.append({"what": what, "unit": unit, "value": value, **limits, "command": COMMAND, **more})
+        rows.append({"what": what, "unit": unit, "value": value, **limits, "command": command, "first_seed": args.seed, **more})
 
-    arms = {name: measure(name, arm, seeds, rounds) for name, arm in ARMS.items() if args.only is None or name in ("dagger", *args.only)}
+    if args.faults:
+        args.only = ["dagger"]
+    parts = " --faults" if args.faults else "" if args.only is None else f" --only {' '.join(args.only)}"
+    command = COMMAND + parts + (f" --seed {args.seed}" if args.seed else "")
+    wanted = {name: arm for name, arm in ARMS.items() if args.only is None or name in ("dagger", *args.only)}
+    arms = {name: measure(name, arm, seeds, rounds, args.seed) for name, arm in wanted.items()}
     bars = {"dagger": (-250.0, -180.0)}
     for name, measured in arms.items():
         returns = np.array(measured["returns"])
@@ -177,14 +188,15 @@ def main() -> None:
         unsafe, usual = (100 * float(np.mean(arms[each]["unsafe"])) for each in (name, "dagger"))
         what = f"{name}: steps in which what is done lies more than {UNSAFE:.0%} of the range from the expert's"
         add(what, "%", unsafe, "lower", usual if held else None, note="the bar is dagger's")
-    if args.only is not None:
+    if args.only is not None and not args.faults:
         provenance.write("imitation", rows, provenance.provenance(COMMAND), quick)
         return
     named = {fault: name_fault(fault, min(seeds, 3), rounds) for fault in FAULTS}
-    right = 100 * sum(fault == first for fault, first in named.items()) / len(named)
-    wrong = "; ".join(f"{fault}: {first}" for fault, first in named.items() if fault != first)
+    right = 100 * sum(fault == found["cause"] for fault, found in named.items()) / len(named)
+    missed = {fault: found for fault, found in named.items() if fault != found["cause"]}
+    wrong = "; ".join(f"{fault}: {found['cause']} (returns {[round(each) for each in found['ends']]})" for fault, found in missed.items())
     add("planted faults that the first cause names", "%", right, "higher", 80.0, 92.0, **({"note": wrong} if wrong else {}))
-    (group,) = Store(place_of("dagger", seeds, rounds) / "runs").groups()
+    (group,) = Store(place_of("dagger", seeds, rounds, args.seed) / "runs").groups()
     healthy = name_cause(group)
     add(f"false alarms without a fault: its first cause is {healthy}", "%", 100.0 * (healthy in FAULTS), "lower", 2.0, 0.5)
     provenance.write("imitation", rows, provenance.provenance(COMMAND), quick)

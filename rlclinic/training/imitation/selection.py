@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from rlclinic.training.imitation.labels import Labels
     from rlclinic.training.loops.off_policy import Learner, Plan
 
-AUDIT: Final = 0.05
+AUDIT: Final = {"safe": 0.2, "ensemble": 0.05, "thrifty": 0.05}
 """Share of the steps in which a rule that sees no need asks all the same, and lets the policy act: without them nobody would learn where
-the rule is wrong, neither the classifier nor the person who reads the log."""
+the rule is wrong, neither the classifier nor the person who reads the log. A classifier knows of no mistake that it was never told, where
+policies side by side disagree in a state that is new to them: it needs more."""
 SURE: Final = 0.3
 """The classifier's probability of a mistake from which on the expert is asked: to miss one costs more than to ask in vain."""
 CALMEST: Final = 0.05
@@ -101,5 +102,5 @@ def choose(
         assert thresholds.value is not None
         # The expert keeps what it has taken over until the policy would do the same: people do not like to be called every other step.
         asks = in_charge | (doubt > thresholds.doubt) | (value < thresholds.value)
-    audited = ~asks & (noise[..., 1] < AUDIT)
+    audited = ~asks & (noise[..., 1] < AUDIT[plan.config.select])
     return Chosen(asks | audited, asks, audited)

@@ -369,3 +369,28 @@ def test_labels_that_are_not_what_the_expert_answered_are_counted(task: str, tmp
     first, *later = column(broken, "label_altered")
     assert first == 0.0, "in the first round the expert acts"
     assert max(later) > 0.1
+
+
+def test_a_classifier_learns_from_mistakes_as_they_were_when_they_were_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is held out here: all that it can know is how far the policy was off when it was asked, before it learned from the answer."""
+    told: list[tuple[torch.Tensor, torch.Tensor]] = []
+    classify = dagger.classify
+
+    def watch(plan: Any, learner: Any, obs: torch.Tensor, unsafe: torch.Tensor, *more: Any) -> Any:
+        told.append((obs, unsafe))
+        return classify(plan, learner, obs, unsafe, *more)
+
+    monkeypatch.setattr(dagger, "classify", watch)
+    (run,) = train(tmp_path, make("safe_dagger", holdout=0.0, unsafe_error=0.3))
+    steps = SMALL["gradient_steps"]
+    data = rounds(run)
+    assert len(told) == steps * len(data)
+    judged = 0
+    for number, made in enumerate(data[1:], 1):
+        seen, asked = made.transitions(np.arange(len(made))).observations, made.beside["answered"]
+        for obs, unsafe in told[number * steps : (number + 1) * steps] if asked.any() else ():
+            near = np.abs(seen[None, asked] - obs[0].numpy()[:, None]).max(-1)
+            assert near.min(1).max() < 1e-6, "a state of an older round, or one that it was not asked about"
+            assert np.array_equal(unsafe[0].numpy() > 0, (made.beside["error"][asked] > 0.3)[near.argmin(1)])
+            judged += unsafe.numel()
+    assert judged
