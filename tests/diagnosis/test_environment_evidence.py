@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from rlclinic import trust
+from rlclinic import core_time, trust
 from rlclinic.diagnosis import engine, environment_evidence
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Diagnosis, Finding, PossibleCause, Severity, Witness
@@ -358,7 +358,7 @@ class Between(gym.Env[Any, Any]):
 
 def test_policies_are_compared_on_the_same_seeds_and_by_one_episode_at_least_when_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "_play", lambda env, policy, seed: (policy(seed), 1, None))
-    watch = search.core_time.Stopwatch(1.0)
+    watch = core_time.Stopwatch(1.0)
     policies = [lambda seed: 10.0 + seed, lambda seed: 20.0 + seed]
     assert [len(each) for each in search._compare(None, policies, range(6), watch, 1e9)] == [6, 6]
     assert [[each[0] for each in one] for one in search._compare(None, policies, range(3, 9), watch, -1.0)] == [[13.0], [23.0]]
