@@ -79,7 +79,7 @@ Each section names the commit, the machine and the command. A *bar* must be met,
 
 def shown(value: float, unit: str) -> str:
     """A figure with as many digits as its unit deserves."""
-    digits = 3 if unit == "x before" or (unit == "M/s" and value < 1) else 2 if unit in ("s", "x", "x SB3", "%", "M/s") else 0
+    digits = 3 if unit == "x before" or (unit == "M/s" and value < 1) else 2 if unit in ("s", "x", "x SB3", "%", "M/s", "a file") else 0
     text = f"{value:.{digits}f}"
     return f"{text} {unit}" if unit != "x SB3" else f"{text}x"
 

@@ -201,7 +201,7 @@ def main() -> None:
         rows = [{**row, "command": f"{COMMAND} DIR --judge"} for row in judge(args.folders, args.files)]
         for row in rows:
             print(f"{row['what']}: {row['value']:.3g} (bar {row['bar']}) of {row['files']}")
-        print(provenance.write("lint_precedents", rows, provenance.provenance(COMMAND), args.quick))
+        print(provenance.write("lint", rows, provenance.provenance(COMMAND), args.quick))
         return
     if args.keep is None:
         parser.error("--keep FILE: what is counted takes half an hour, and is kept there")

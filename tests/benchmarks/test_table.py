@@ -32,6 +32,10 @@ def test_a_line_shows_the_figure_its_interval_and_its_command() -> None:
     assert line == "| a thing | 2.35x | 2.10–2.60 | ≤ 0.3 | ≤ 0.1 | missed | `do it` |"
 
 
+def test_a_rate_that_misses_its_bar_is_not_rounded_to_nothing() -> None:
+    assert "| 0.22 a file |" in table.table([row(unit="a file", value=0.222, bar=0.1)])[-1]
+
+
 def test_the_page_says_what_was_not_measured_and_where_the_rest_comes_from(tmp_path: Path) -> None:
     origin = {
         "date": "2026-01-02", "commit": "abc", "command": "python -m benchmarks.speed", "python": "3.11", "cpu": "a CPU",

@@ -485,8 +485,8 @@ def target_carries_gradient(script: Script) -> Iterator[Spot]:
         if any(isinstance(side, ast.Constant) for side in sides):
             continue  # (gradient.norm() - 1) ** 2 is a penalty: nothing is predicted
         for side, other in zip(sides, reversed(sides), strict=True):
-            if not is_bootstrapped(script, side) or nets.gradient(script, other) is None:
-                continue  # the only side that has a gradient is the prediction
+            if not is_bootstrapped(script, side) or (is_bootstrapped(script, other) and nets.gradient(script, other) is None):
+                continue  # the target is the side without a gradient
             asked = nets.gradient(script, side)
             if asked is None or (asked.args and _is_enumerated(script, asked.args[0])):
                 continue
