@@ -28,8 +28,8 @@ def is_there() -> bool:
 class Node:
     """The node that works."""
 
-    def __init__(self, address: str, folder: Path, head: "subprocess.Popen[bytes]", host: Host | None = None) -> None:
-        self._address, self._folder, self._head, self._host = address, folder, head, host
+    def __init__(self, address: str, folder: Path, head: "subprocess.Popen[bytes]", host: Host | None = None, gpus: int = 0) -> None:
+        self._address, self._folder, self._head, self._host, self._gpus = address, folder, head, host, gpus
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -39,7 +39,8 @@ class Node:
             self.stop()
         if self._process is None:
             where = () if self._host is None else (f"--node-ip-address={self._host.address}",)
-            self._process = _start(self._folder, f"--address={self._address}", "--num-cpus=4", *where, *COMMON[1:], host=self._host)
+            has = ("--num-cpus=4", f"--num-gpus={self._gpus}")
+            self._process = _start(self._folder, f"--address={self._address}", *has, *where, *COMMON[1:], host=self._host)
 
     def kill_raylet(self) -> None:
         """kill -9, and nothing else: what worked for it finds out by itself."""
@@ -74,8 +75,11 @@ class Node:
 
 
 @contextmanager
-def serve(host: Host | None = None) -> Iterator[Node]:
-    """A cluster that ends with the block, for this process and its children. Its node is on another machine, where one is given."""
+def serve(host: Host | None = None, gpus: int = 0) -> Iterator[Node]:
+    """A cluster that ends with the block, for this process and its children. Its node is on another machine, where one is given.
+
+    gpus: how many its node says that it has; Ray takes its word for it.
+    """
     here = "127.0.0.1" if host is None else host.here
     with tempfile.TemporaryDirectory(prefix="rlc-ray-", dir="/tmp", ignore_cleanup_errors=True) as name, socket.socket() as probe:
         folder = Path(name)
@@ -91,7 +95,7 @@ def serve(host: Host | None = None) -> Iterator[Node]:
         head, node = _start(folder, "--head", *options, *COMMON), None
         try:
             _wait(address)
-            node = Node(address, folder, head, host)
+            node = Node(address, folder, head, host, gpus)
             yield node
         finally:
             if node is not None:

@@ -25,10 +25,10 @@ class DataParallel:
         learner = inputs.learner
         if not self._sent:
             # Everybody starts from the same weights, moments and normalizers, wherever rank 0 has them from.
-            found = name_learner(learner)
-            large = [] if env.part.layers is None else [name for name, each in found.items() if each.shape == learner.flat.shape]
-            env.announce("learner", {name: each for name, each in found.items() if name not in large}, large=large)
-            env.part.scatter(found, large)
+            named = name_learner(learner)
+            large = [] if env.part.layers is None else [name for name, each in named.items() if each.shape == learner.flat.shape]
+            env.announce("learner", {name: each for name, each in named.items() if name not in large}, large=large)
+            env.part.scatter(named, large)
             learner, self._sent = env.part.take_optimizer(learner), True
         members = len(learner.flat)
         active = [True] * members if inputs.active is None else inputs.active.flatten().tolist()
