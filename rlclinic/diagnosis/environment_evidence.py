@@ -124,6 +124,8 @@ BORNE_OUT_BY_LOG: Final = 0.2
 """How certain another kind of evidence must be to bear a sign out, and how likely its cause must be by the log."""
 MEANT: Final = 0.8
 """How often what is seen by one kind of evidence alone, of what may be how the task is, is what is wrong."""
+SIZES: Final = frozenset({"observation-scale", "reward-scale-too-large", "reward-scale-too-small", "action-bounds"})
+"""Causes that are sizes: whoever meant them, networks learn badly from them."""
 MAY_BE_MEANT: Final = "one kind of evidence: it may be meant"
 Kind = Literal["play", "attributes", "text", "threshold", "evaluation"]
 JOINED: Final = frozenset({"threshold", "evaluation"})
@@ -888,7 +890,7 @@ def _rank(diagnosis: Diagnosis, signs: Sequence[Sign], runs: int, *, done: bool)
     if not signs:
         kept = [_doubt(cause) if done and cause.id in REFUTES else _without_refuted(cause, {}) for cause in diagnosis.causes]
         return sorted(kept, key=lambda cause: -cause.probability)
-    chances = {one.cause: one.certainty * (1.0 if one.sure else MEANT) for one in signs}
+    chances = {one.cause: one.certainty * (1.0 if one.sure or one.cause in SIZES else MEANT) for one in signs}
     odds = {cause: chance / (1.0 - chance) for cause, chance in chances.items()}
     for cause in diagnosis.causes:
         own = cause.probability / (1.02 - cause.probability) if cause.kind not in ("symptom", "nothing wrong") else ODDS_OF_UNKNOWN
