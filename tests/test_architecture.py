@@ -43,7 +43,7 @@ SAY_OPTIONS = {
     "rlclinic/ops/request.py",
     "rlclinic/ops/operations.py",
     "rlclinic/ops/jobs/audited.py",
-    "rlclinic/ops/runs/films/video.py",
+    "rlclinic/ops/runs/video.py",
     "rlclinic/runs/recording/films.py",
     "rlclinic/launch/local.py",
     "rlclinic/treatment/prescription/translate/replay.py",

@@ -15,9 +15,8 @@ from rlclinic.diagnosis.checkpoints import findings
 from rlclinic.diagnosis.environment_evidence import join
 from rlclinic.diagnosis.findings import Diagnosis
 from rlclinic.errors import DiskFailed, RlclinicError, RunError, UsageError
-from rlclinic.ops.diagnose import advice, best_group, bug_locations, possible_causes, rule_selection, run_environments, watch_list
+from rlclinic.ops.diagnose import advice, best_group, bug_locations, films, possible_causes, rule_selection, run_environments, watch_list
 from rlclinic.ops.diagnose.rule_selection import Chosen
-from rlclinic.ops.runs.films import gamed_rewards
 from rlclinic.ops.runs.ranking import RankedGroup
 from rlclinic.report import evidence, group
 from rlclinic.report.models import DiagnosisReport, Films, Recommendation, TopFinding
@@ -96,11 +95,11 @@ def _film(owner: Run | Group | None, report: DiagnosisReport, say: Callable[[str
     if owner is None or not report.films.episodes:
         return report  # its note says why
     try:
-        gamed_rewards.record(report.films, owner, say)
+        films.record(report.films, owner, say)
     except (RunError, UsageError, DiskFailed) as error:
-        shown = gamed_rewards.find(owner, report.diagnosis)
+        shown = films.find(owner, report.diagnosis)
         return report if shown is None else report.model_copy(update={"films": shown.model_copy(update={"note": str(error)})})
-    shown = gamed_rewards.find(owner, report.diagnosis)
+    shown = films.find(owner, report.diagnosis)
     kept = [action for action in report.next if action not in report.films.missing]
     return report.model_copy(update={"films": shown, "next": kept})
 
@@ -135,7 +134,7 @@ def examine(
     cases, calm = [case_of(each) for each in histories], diagnosis.causes[0].calm
     env_id = _find_env(histories) if seen is None else seen.lint.name
     advised = advice.recommended(diagnosis, histories, owner)
-    shown = gamed_rewards.find(owner, diagnosis)
+    shown = films.find(owner, diagnosis)
     return DiagnosisReport(
         target=target,
         group=owner.id if isinstance(owner, Group) else None,

@@ -56,7 +56,7 @@ def evaluate(
     env: another environment than the recorded one, for code that lies elsewhere or was changed: `file.py:Class`, `module:Class`, an id.
     target_returns: what a Decision Transformer is asked for one after the other, beside what it was trained to be asked for.
     """
-    from rlclinic.ops.runs.films.video import settle
+    from rlclinic.ops.runs.video import settle
 
     note = None
     if video is not None:
@@ -268,7 +268,7 @@ def _record_trace(policy: "Policy", trace: Path, path: Path | None, deterministi
 
 def _record(policy: "Policy", path: Path, deterministic: bool) -> tuple[Path, str | None]:
     """A film of an episode, and a remark where it shows numbers because there are no pictures."""
-    from rlclinic.ops.runs.films import video
+    from rlclinic.ops.runs import video
 
     env = _environment(policy, None)
     env.close()

@@ -6,8 +6,7 @@ import pytest
 
 from rlclinic.config import EnvConfig
 from rlclinic.errors import ConfigError, DiskFailed, NotFound, UsageError
-from rlclinic.ops.runs import policy
-from rlclinic.ops.runs.films import video
+from rlclinic.ops.runs import policy, video
 from rlclinic.ops.runs.policy import _environment, evaluate, pick_checkpoint, play, sys
 from rlclinic.runs.recording import films
 from rlclinic.runs.store import Store

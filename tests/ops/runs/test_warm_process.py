@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rlclinic.ops.runs import warm_process
-from rlclinic.ops.runs.films import video
+from rlclinic.ops.runs import video, warm_process
 from rlclinic.runs.recording.films import FOLDER
 from rlclinic.runs.store import Store
 from tests.training.cohorts import make_config, train

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rlclinic.config import files
-from rlclinic.ops.runs.films import video
+from rlclinic.ops.runs import video
 from rlclinic.runs import notes
 from rlclinic.runs.recording import films, histograms
 from rlclinic.runs.store import Store

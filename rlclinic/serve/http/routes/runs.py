@@ -13,10 +13,8 @@ from fastapi.responses import FileResponse
 from rlclinic.errors import NotFound, RunBusy
 from rlclinic.ops.jobs import audited
 from rlclinic.ops.jobs.audit import Caller, audit
-from rlclinic.ops.runs import detail, environments, plot, search, series, table
+from rlclinic.ops.runs import detail, environments, plot, search, series, table, video
 from rlclinic.ops.runs.detail import GroupDetail, LogPage, NotesView, RunDetail, TagResult
-from rlclinic.ops.runs.films import video
-from rlclinic.ops.runs.films.video import Film, FilmList, Histograms
 from rlclinic.ops.runs.listing import list_checkpoints, remove_runs
 from rlclinic.ops.runs.requests import (
     CurvesRequest,
@@ -35,6 +33,7 @@ from rlclinic.ops.runs.requests import (
 from rlclinic.ops.runs.search import Facets, GroupPage, RunPage
 from rlclinic.ops.runs.series import Curves, Series
 from rlclinic.ops.runs.table import TablePage
+from rlclinic.ops.runs.video import Film, FilmList, Histograms
 from rlclinic.report.models import CheckpointList, ConfigView, EnvironmentList, EvaluationResult, Removed
 from rlclinic.runs import fingerprint
 from rlclinic.runs.record import METRICS

@@ -1,6 +1,6 @@
 """A policy that was not kept: the run is trained again up to it, with its own seed, and an episode of it is recorded.
 
-python -m rlclinic.ops.runs.films.train_again RUNS_DIR RUN STEP FOLDER KIND   writes FOLDER/<env step>.KIND and .json; says the env step
+python -m rlclinic.ops.runs.train_again RUNS_DIR RUN STEP FOLDER KIND     writes FOLDER/<env step>.KIND and .json, and says the env step
 
 What is trained here lies in a folder of its own that is gone afterwards. Evaluations and films change nothing of what a run learns, so
 that the policy is the one that the run had, as long as its environment is repeatable.

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal
 from rlclinic import trust
 from rlclinic.actions import Action
 from rlclinic.diagnosis.findings import Diagnosis
-from rlclinic.ops.runs.films import video
-from rlclinic.ops.runs.films.video import Film
+from rlclinic.ops.runs import video
+from rlclinic.ops.runs.video import Film
 from rlclinic.report import group
 from rlclinic.report.format import count, number, plural
 from rlclinic.report.models import FilmedEpisode, Films

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 import rlclinic
 from rlclinic.errors import UsageError
 from rlclinic.ops.diagnose import diagnose
-from rlclinic.ops.runs import policy
-from rlclinic.ops.runs.films import train_again, video
+from rlclinic.ops.runs import policy, train_again, video
 from rlclinic.report import group as reports
 from rlclinic.runs.record import Run
 from rlclinic.runs.recording import films
