@@ -15,7 +15,8 @@ from rlclinic.diagnosis.checkpoints import findings
 from rlclinic.diagnosis.environment_evidence import join
 from rlclinic.diagnosis.findings import Diagnosis
 from rlclinic.errors import DiskFailed, RlclinicError, RunError, UsageError
-from rlclinic.ops.diagnose import advice, best_group, bug_locations, films, possible_causes, rule_selection, run_environments, watch_list
+from rlclinic.ops.diagnose import advice, best_group, bug_locations, possible_causes, rule_selection, run_environments, watch_list
+from rlclinic.ops.diagnose.export import films
 from rlclinic.ops.diagnose.rule_selection import Chosen
 from rlclinic.ops.runs.ranking import RankedGroup
 from rlclinic.report import evidence, group

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rlclinic import stats, trust
 from rlclinic.actions import Action, Argument
-from rlclinic.config import files
+from rlclinic.config import Config, files
 from rlclinic.config.overrides import set_values
-from rlclinic.errors import ConfigError, NotFound, UsageError
+from rlclinic.errors import ConfigError, NotFound, RlclinicError, UsageError
 from rlclinic.report.models import AskedReturn, EvaluationResult
 from rlclinic.runs import env_code
 from rlclinic.runs.record import Checkpoint, Group, Run
@@ -393,3 +394,65 @@ def window(title: str, fps: float) -> Frame:
         clock.tick(fps)
 
     return show
+
+
+# ── a policy that was not kept ──
+
+
+def check_repeatable(run: Run, step: int) -> None:
+    """UsageError where training again would end in another policy than the run had."""
+    why = None
+    if run.parent is not None:
+        why = f"it went on from {run.parent}"
+    elif run.interventions:
+        why = "its numbers were changed while it trained"
+    elif env_code.list_changes(run):
+        why = "the code of its environment has changed since"
+    if why is not None:
+        raise UsageError(
+            f"no policy of {run.id} from env step {step:,} was kept, and training it again would not lead there: {why}.\n"
+            "  There is no film of it. Films are made while a run trains, if it is asked for: ",
+            Action("train", run.id, set=[f"run.film_every_env_steps={max(1, run.config.run.max_env_steps // 10)}"]),
+        )
+
+
+def record_again(run: Run, step: int, folder: Path, kind: str) -> int:
+    """Train a run again up to an env step, in a folder that is gone afterwards, and record an episode; the env step that it then stands at.
+
+    Writes FOLDER/<env step>.KIND and .json. Evaluations and films change nothing of what a run learns, so that the policy is the one
+    that the run had, as long as its environment is repeatable.
+    """
+    from rlclinic.training.__main__ import train_runs
+
+    given = run.config.model_dump()
+    # What a run is watched with, and nothing that it learns from.
+    quiet = {"film_every_env_steps": None, "histograms_every_env_steps": None, "tensorboard": False, "stop_at_threshold": False}
+    config = Config.model_validate({**given, "run": {**given["run"], **quiet, "eval_episodes": 0}})
+    with tempfile.TemporaryDirectory() as place:
+        (trained,) = Store(Path(place)).create_group([config]).runs
+        if not train_runs([trained], callback=lambda row: int(row["total_timesteps"]) < step):
+            raise UsageError(f"training {run.id} again failed: {trained.status.reason}.\n  There is no film of it.")
+        reached = trained.checkpoints[-1].step
+        film, trace = Path(place) / f"film.{kind}", Path(place) / "film.json"
+        evaluate(f"{trained.id}@{reached}", Path(place), episodes=1, video=film, trace=trace)
+        for file in (film, trace):
+            if file.exists():
+                # Under another name first: whoever lists the films must not find half of one.
+                half = Path(shutil.move(file, folder / f"half-{reached}{file.suffix}"))
+                half.replace(folder / f"{reached}{file.suffix}")
+    return reached
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """python -m rlclinic.ops.runs.policy RUNS_DIR RUN STEP FOLDER KIND: `record_again` in a process of its own, which may crash."""
+    runs_dir, run, step, folder, kind = arguments or sys.argv[1:]
+    try:
+        print(record_again(Store(Path(runs_dir)).run(run), int(step), Path(folder), kind))
+    except RlclinicError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

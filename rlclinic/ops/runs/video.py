@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from rlclinic.errors import NotFound, RunError, UsageError
-from rlclinic.ops.runs import train_again, warm_process
+from rlclinic.ops.runs import policy, warm_process
 from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import disk
 from rlclinic.runs.record import Run
@@ -121,7 +121,7 @@ def film(
     if known is not None:
         return known
     if trained:
-        train_again.check(run, step)
+        policy.check_repeatable(run, step)
     folder = run.path / FOLDER
     with disk.guarded(folder):
         folder.mkdir(exist_ok=True)
@@ -132,7 +132,7 @@ def film(
         recording = ["--episodes", "1", "--video", str(wanted), "--trace", str(trace), "--json", "--runs-dir", str(store)]
         arguments = ["rlclinic", "evaluate", f"{run.id}@{step}", *recording]
         if trained:
-            arguments = ["rlclinic.ops.runs.train_again", str(store), run.id, str(step), str(folder.absolute()), kind]
+            arguments = ["rlclinic.ops.runs.policy", str(store), run.id, str(step), str(folder.absolute()), kind]
         try:
             done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, timeout=SECONDS, check=False)
         except subprocess.TimeoutExpired:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import rlclinic
 from rlclinic.errors import UsageError
 from rlclinic.ops.diagnose import diagnose
-from rlclinic.ops.runs import policy, train_again, video
+from rlclinic.ops.runs import policy, video
 from rlclinic.report import group as reports
 from rlclinic.runs.record import Run
 from rlclinic.runs.recording import films
@@ -153,7 +153,7 @@ def test_a_policy_that_was_not_kept_is_trained_again_and_is_the_one_that_it_was(
     policy.evaluate(f"{trained.id}@{step}", trained.path.parent, episodes=1, trace=tmp_path / "kept.json")
     (tmp_path / "out").mkdir()
     before = sorted(path.name for path in trained.path.parent.iterdir())
-    assert train_again.record(trained, step, tmp_path / "out", "gif") == step
+    assert policy.record_again(trained, step, tmp_path / "out", "gif") == step
     assert (tmp_path / "out" / f"{step}.json").read_text() == (tmp_path / "kept.json").read_text()
     assert not [file for file in (tmp_path / "out").iterdir() if file.name.startswith("half")]
     assert sorted(path.name for path in trained.path.parent.iterdir()) == before, "the store has no more runs than it had"
