@@ -115,9 +115,9 @@ def tally(rows: list[dict[str, Any]]) -> dict[str, Any]:
     files, faults = [row for row in rows if "file" in row], [row for row in rows if "fault" in row]
     alarms, true, found = Counter[str](), Counter[str](), Counter[str]()
     for row in files:
-        laws = {each["law"] for each in row["heard"] if each["severity"] != "low"}
-        alarms.update(laws)
-        true.update(law for law in laws if row["file"] in verdicts.get(law, ()))
+        loud = {each["law"] for each in row["heard"] if each["severity"] != "low"}
+        alarms.update(loud)
+        true.update(law for law in loud if row["file"] in verdicts.get(law, ()))
     for row in faults:
         found.update(row["found"])
     laws = [law for check in checks.checks("COD") for law in linter.laws_of(check) if law in alarms or law in found]
