@@ -274,13 +274,14 @@ def _troubled(cases: Sequence[Case]) -> bool:
 def _calm(cases: Sequence[Case]) -> Cause:
     """The answer where nothing needs an explanation."""
     states = Counter(case.standing for case in cases)
+    silent = any(case.standing == "unknown" and case.history.state in outcome.LIVE for case in cases)
     title = None
     if states["unknown"] == len(cases):
         id, stopped = NO_RETURN, next(filter(None, (case.history.stopped_because for case in cases)), None)
         title = None if stopped is None else f"no return was logged before it stopped: {stopped}"
     elif any(case.on_course for case in cases):
         id, title = TOO_EARLY, "on its way: at the present rate it gets there within its budget"
-    elif states["early"] or any(case.unfinished or (case.standing == "unknown" and case.history.state in outcome.LIVE) for case in cases):
+    elif states["early"] or silent or any(case.sick and case.unfinished for case in cases):
         id = TOO_EARLY
     elif lost := sum(case.sick for case in cases):
         id, title = TOO_EARLY, f"{lost} of {len(cases)} seeds lost what they had, and more seeds would tell whether that is chance"
