@@ -86,8 +86,6 @@ FAULTS = {
     "next actions out of bounds": ("COD529", "slow_actor(s2) + noise).clamp(-2.0, 2.0)", "slow_actor(s2) + noise)", "a2 ="),
     "no noise, named in the loop": ("COD509", "action = act(obs, 0.2)", "action = act(obs, 0.0)", "action = act(obs, 0.0)"),
     "noise in the evaluation": ("COD710", "act(seen, 0.0)", "act(seen, 0.5)", "act(seen, 0.5)"),
-    "one environment for both": ("COD704", 'env, test_env = gym.make("Pendulum-v1"), gym.make("Pendulum-v1")',
-                                 'env = test_env = gym.make("Pendulum-v1")', "env = test_env"),
     "a new tensor for the loop's name": ("COD506", "s.data.lerp_(p.data, 0.005)", "s = s.data.lerp(p.data, 0.005)", "s = s.data"),
     "the column where it is made": ("COD601", "slow1(x2).squeeze(-1), slow2(x2).squeeze(-1)", "slow1(x2), slow2(x2)", "next_q ="),
     "the trained actor in the target": ("COD536", "slow_actor(s2) + noise", "actor(s2) + noise", "a2 ="),

@@ -1005,7 +1005,8 @@ def _targets(run: Execution) -> Iterator[Target]:
             term for term in whole if any(flag(one) is not None for one in term.factors) and any(outputs_in(one) for one in term.factors)
         ]
         for term in held:
-            if masked and not any(flag(one) is not None for one in term.factors) and not _is_asked_about_next(term):
+            is_plain = not any(flag(one) is not None or carried(one) is not None for one in term.factors)
+            if masked and is_plain and not _is_asked_about_next(term):
                 continue  # a bonus that a network gives to the present step, beside the future
             is_future = any(outputs_in(one) or _is_support(one) for one in term.factors if not is_scalar(one) or _is_support(one))
             is_product = (
